@@ -25,6 +25,7 @@ const fresh = {
     cancelled: exact(0)
   },
   oldestDueAgeSeconds: null,
+  oldestDueAt: null,
   utilisation: 0,
   throughput: { seconds: expect.any(Number), completed: 0, dead: 0 },
   paused: false,

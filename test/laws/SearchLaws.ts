@@ -322,8 +322,9 @@ export const searchLaws = (law: Law): void => {
       yield* line.jobAdmin.cancel(yield* line.put())
       yield* line.end(yield* line.run(), ends.again((yield* line.now) + 3_600_000))
       yield* line.put({ runAt: (yield* line.now) + 7_200_000 })
-      expect(yield* own).toMatchObject({ oldestDueAge: undefined })
+      expect(yield* own).toMatchObject({ oldestDueAge: undefined, oldestDueAt: undefined })
       yield* line.run()
+      const oldestDueAt = yield* line.now
       yield* line.put()
       yield* line.advance("1 minute")
       yield* line.put()
@@ -338,10 +339,15 @@ export const searchLaws = (law: Law): void => {
           dead: exact(1),
           cancelled: exact(1)
         },
-        oldestDueAge: 60_000
+        oldestDueAge: 60_000,
+        oldestDueAt
       })
       yield* line.advance("1 hour")
-      expect(yield* own).toMatchObject({ oldestDueAge: 3_660_000, counts: { retrying: exact(1), pending: exact(2) } })
+      expect(yield* own).toMatchObject({
+        oldestDueAge: 3_660_000,
+        oldestDueAt,
+        counts: { retrying: exact(1), pending: exact(2) }
+      })
       const names = (yield* line.search.counts).map(({ queue }) => queue)
       expect(names).toEqual([...names].sort())
     })

@@ -56,13 +56,14 @@ export const noteServiceTime = (at: number): void => {
   clockOffsets = [...clockOffsets.slice(-4), at - Date.now()]
 }
 
+/** The time of the service, in epoch milliseconds. */
+export const serviceTime = (): number => Date.now() + (clockOffsets.length === 0 ? 0 : Math.max(...clockOffsets))
+
 /** Milliseconds in which an action has to be carried out. The service refuses it later, even if it was frozen. */
 const deadline = 10_000
 
 const deadlineHeader = (): Readonly<Record<string, string>> =>
-  clockOffsets.length === 0
-    ? {}
-    : { "x-deadline": new Date(Date.now() + Math.max(...clockOffsets) + deadline).toISOString() }
+  clockOffsets.length === 0 ? {} : { "x-deadline": new Date(serviceTime() + deadline).toISOString() }
 
 /** Fields with JSON typed by the user. Sent as text, because parsing it here would silently round long numbers. */
 export type Typed = Readonly<Record<string, string>>

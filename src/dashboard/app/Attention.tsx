@@ -4,7 +4,7 @@ import * as Incidents from "./Incidents"
 import { manyRetries, maxExaminedRetries } from "./Incidents"
 import { troubleWords, useLiveUpdates } from "./Live"
 import { runningPath } from "./pages/Pods"
-import { slowPoll, useResource } from "./Resource"
+import { idlePoll, slowPoll, useResource } from "./Resource"
 import type { DatabaseHealth, DeadGroup, JobPage, Queue, UploadsOverview } from "./Views"
 
 const remembered = "attention"
@@ -16,14 +16,17 @@ const alwaysShown = 5
 export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
   const { pods, trouble, warnings } = useLiveUpdates()
   const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
-  const groups = useResource<{ groups: ReadonlyArray<DeadGroup> }>("jobs/groups", { every: slowPoll })
-  const uploads = useResource<UploadsOverview>("uploads", { every: slowPoll })
-  const database = useResource<DatabaseHealth>("metrics/database", { every: slowPoll })
-  const running = useResource<JobPage>(runningPath(), { every: 10_000 })
+  const groups = useResource<{ groups: ReadonlyArray<DeadGroup> }>("jobs/groups", {
+    every: slowPoll,
+    announced: true
+  })
+  const uploads = useResource<UploadsOverview>("uploads", { every: idlePoll })
+  const database = useResource<DatabaseHealth>("metrics/database", { every: idlePoll })
+  const running = useResource<JobPage>(runningPath(), { every: 10_000, announced: true })
   const retrying = (queues ?? []).reduce((sum, { counts }) => sum + counts.retrying.value, 0)
   const retries = useResource<JobPage>(
     retrying < manyRetries ? undefined : `jobs${Api.query({ state: "retrying", limit: maxExaminedRetries })}`,
-    { every: slowPoll }
+    { every: slowPoll, announced: true }
   )
   const items = Incidents.of(
     {

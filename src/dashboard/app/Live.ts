@@ -12,8 +12,6 @@ type Link = "live" | "paused" | "connecting"
 /** Why the page is stale: no connection, a connection without any event, or a service without its database. */
 export type Trouble = "disconnected" | "silent" | "database"
 
-type QueueUpdate = Pick<Queue, "name" | "counts">
-
 export interface Warning {
   readonly code: string
   readonly message: string
@@ -35,7 +33,13 @@ interface LiveUpdates {
   readonly staleSince: number
   /** Incremented once for the events of a poll, so that dependent resources reload. */
   readonly pulse: number
-  readonly queues: ReadonlyArray<QueueUpdate> | undefined
+  /** When the last change of anything arrived, in epoch milliseconds. */
+  readonly changedAt: number
+  /** All queues; undefined until the first event. */
+  readonly queues: ReadonlyArray<Queue> | undefined
+  /** When their jobs were counted and their throughput was measured. */
+  readonly countedAt: string | undefined
+  readonly measuredAt: string | null
   /** The live pods; undefined until the first event. */
   readonly pods: ReadonlyArray<Pod> | undefined
   /** Current warnings; undefined until the first event. */
@@ -47,7 +51,10 @@ let updates: LiveUpdates = {
   trouble: undefined,
   staleSince: Date.now(),
   pulse: 0,
+  changedAt: 0,
   queues: undefined,
+  countedAt: undefined,
+  measuredAt: null,
   pods: undefined,
   warnings: undefined
 }
@@ -123,9 +130,12 @@ setInterval(() => {
 }, 1_000)
 
 interface EventData {
-  /** All queues in a snapshot (`queues`), only the changed ones otherwise (`changed`). */
-  readonly queues?: ReadonlyArray<QueueUpdate>
-  readonly changed?: ReadonlyArray<QueueUpdate>
+  /** All queues in a snapshot (`queues`), only the changed ones and names of deleted ones otherwise. */
+  readonly queues?: ReadonlyArray<Queue>
+  readonly changed?: ReadonlyArray<Queue>
+  readonly gone?: ReadonlyArray<string>
+  readonly countedAt?: string
+  readonly measuredAt?: string | null
   readonly pods?: ReadonlyArray<Pod>
   readonly warnings?: ReadonlyArray<Warning>
   /** Of a heartbeat: the time of the service, and the state of its database. */
@@ -163,11 +173,14 @@ const requestReload = () => {
 document.addEventListener("visibilitychange", () => missedPulse && requestReload())
 
 const receive = (event: MessageEvent<string>) => {
-  const { changed, pods, queues = changed, warnings } = parsed(event)
+  const { changed, countedAt, gone = [], measuredAt = null, pods, queues, warnings } = parsed(event)
   reached()
   if (pods !== undefined) rememberPods(pods)
   update({
-    ...(queues === undefined ? {} : { queues: merged(updates.queues ?? [], queues) }),
+    changedAt: Date.now(),
+    ...(queues === undefined ? {} : { queues }),
+    ...(changed === undefined ? {} : { queues: merged(updates.queues ?? [], changed, gone) }),
+    ...(countedAt === undefined ? {} : { countedAt, measuredAt }),
     ...(pods === undefined ? {} : { pods }),
     ...(warnings === undefined ? {} : { warnings })
   })
@@ -175,7 +188,7 @@ const receive = (event: MessageEvent<string>) => {
 }
 
 const receiveHeartbeat = (event: MessageEvent<string>) => {
-  const { at, database } = parsed(event)
+  const { at, countedAt, database, measuredAt = null } = parsed(event)
   const hadTrouble = updates.trouble !== undefined
   if (at !== undefined) noteServiceTime(Date.parse(at))
   if (database === "down") {
@@ -184,12 +197,14 @@ const receiveHeartbeat = (event: MessageEvent<string>) => {
     return
   }
   heard(undefined)
+  if (countedAt !== updates.countedAt) update({ countedAt, measuredAt })
   if (hadTrouble) requestReload()
 }
 
-const merged = (known: ReadonlyArray<QueueUpdate>, fresh: ReadonlyArray<QueueUpdate>) => {
+const merged = (known: ReadonlyArray<Queue>, fresh: ReadonlyArray<Queue>, gone: ReadonlyArray<string>) => {
   const byName = new Map(known.map((queue) => [queue.name, queue]))
   for (const queue of fresh) byName.set(queue.name, queue)
+  for (const name of gone) byName.delete(name)
   return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
@@ -237,6 +252,16 @@ export const pause = (still: boolean): void => {
     update({ link: "paused" })
   } else connect()
 }
+
+/** Milliseconds after an event in which measurements of it may still be written. */
+export const aftermath = 10_000
+
+/** Whether nothing can have changed since this time, in epoch milliseconds: every change arrives as an event. */
+export const isUnchangedSince = (at: number): boolean =>
+  updates.link === "live" &&
+  updates.trouble === undefined &&
+  updates.changedAt > 0 &&
+  updates.changedAt + aftermath < at
 
 export const useLiveUpdates = (): LiveUpdates => {
   const [current, setCurrent] = useState(updates)

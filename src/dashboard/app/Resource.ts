@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { ApiError, get } from "./Api"
+import { isUnchangedSince } from "./Live"
 
 /** Loaded data. The last successful response stays visible while a newer one is loading. */
 export interface Resource<A> {
@@ -14,6 +15,9 @@ export interface Resource<A> {
 
 /** Poll interval in milliseconds for data that the server caches: corrects the last update even if no event follows. */
 export const slowPoll = 30_000
+
+/** Poll interval in milliseconds for data that no event announces, or that no event has announced. */
+export const idlePoll = 60_000
 
 /** Milliseconds until a request that failed on the server's side is repeated, if nothing else repeats it. */
 const retryAfter = 5_000
@@ -39,6 +43,7 @@ const makeLoader = <A>(onData: (path: string, data: A) => void, onError: (error:
   let isDue = false
   let restsUntil = 0
   let loadedAt = 0
+  let askedAt = 0
 
   const stop = () => {
     running?.abort()
@@ -64,6 +69,7 @@ const makeLoader = <A>(onData: (path: string, data: A) => void, onError: (error:
     const control = new AbortController()
     running = control
     const begun = performance.now()
+    askedAt = Date.now()
     const finish = (use: () => void) => {
       if (control.signal.aborted) return
       running = undefined
@@ -92,19 +98,23 @@ const makeLoader = <A>(onData: (path: string, data: A) => void, onError: (error:
       path = undefined
     },
     refresh,
-    isOlderThan: (milliseconds: number) => performance.now() - loadedAt >= milliseconds
+    isOlderThan: (milliseconds: number) => performance.now() - loadedAt >= milliseconds,
+    isUnchanged: () => isUnchangedSince(askedAt)
   }
 }
 
-/** Loads a path and reloads it when the path or `pulse` changes, and every `every` milliseconds. */
+/**
+ * Loads a path and reloads it when the path or `pulse` changes, and every `every` milliseconds. With `announced`, events
+ * announce all its changes, so it is reloaded less often while there are none.
+ */
 export const useResource = <A>(
   path: string | undefined,
-  options: { every?: number; pulse?: unknown } = {}
+  options: { every?: number; pulse?: unknown; announced?: boolean } = {}
 ): Resource<A> => {
   const [answer, setAnswer] = useState<{ path: string; data: A; at: number }>()
   const [error, setError] = useState<ApiError>()
   const [turn, setTurn] = useState(0)
-  const { every, pulse } = options
+  const { announced = false, every, pulse } = options
   const [loader] = useState(() =>
     makeLoader<A>((path, data) => {
       setAnswer({ path, data, at: Date.now() })
@@ -128,7 +138,8 @@ export const useResource = <A>(
     if (every === undefined) return
     // A hidden tab does not poll, and catches up when it is shown.
     const refreshIfStale = () => isVisible() && loader.isOlderThan(every) && loader.refresh()
-    const timer = setInterval(() => isVisible() && loader.refresh(), every)
+    const isDue = () => !announced || !loader.isUnchanged() || loader.isOlderThan(idlePoll)
+    const timer = setInterval(() => isVisible() && isDue() && loader.refresh(), every)
     document.addEventListener("visibilitychange", refreshIfStale)
     return () => {
       clearInterval(timer)

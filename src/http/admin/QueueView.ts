@@ -36,12 +36,15 @@ export const QueueView = Schema.Struct({
   name: Schema.String,
   counts: Counts,
   oldestDueAgeSeconds: Schema.NullOr(Schema.Number),
+  oldestDueAt: Schema.NullOr(Schema.String).annotations({
+    description: "When the job that has been due longest became due; null if none is due."
+  }),
   utilisation: Schema.NullOr(Schema.Number).annotations({
     description:
       "Running jobs divided by workers. 1 means all are busy; it exceeds 1 while workers are being removed. Null without workers."
   }),
   throughput: Schema.NullOr(Throughput).annotations({
-    description: "Recently completed and dead jobs; null if not measured, as in live events."
+    description: "Recently completed and dead jobs; null if not measured."
   }),
   paused: Schema.Boolean,
   maxWorkers: Schema.Int,
@@ -111,6 +114,7 @@ export const of = (
     name,
     counts: counted?.counts ?? noCounts,
     oldestDueAgeSeconds: counted?.oldestDueAge === undefined ? null : counted.oldestDueAge / 1000,
+    oldestDueAt: Instant.formatOrNull(counted?.oldestDueAt),
     utilisation: maxWorkers === 0 ? null : (counted?.counts.running.value ?? 0) / maxWorkers,
     throughput: throughput ?? null,
     paused,
@@ -139,8 +143,9 @@ export const settingsOf = (settings: QueueSettings) => {
     counts: _,
     declared: __,
     oldestDueAgeSeconds: ___,
-    throughput: ____,
-    utilisation: _____,
+    oldestDueAt: ____,
+    throughput: _____,
+    utilisation: ______,
     ...wanted
   } = of(settings.name, undefined, settings)
   return wanted

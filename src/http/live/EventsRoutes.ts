@@ -25,7 +25,7 @@ export const group = HttpApiGroup.make("events").add(
     .addSuccess(HttpApiSchema.Text({ contentType: "text/event-stream" }))
     .annotateContext(
       about(
-        "Stream server-sent events. The first is `snapshot` (queues, countedAt, pods, jobs, sampled, warnings), followed by changes: `queues` (changed, gone, countedAt), `pods`, `jobs` (jobs, sampled), `warnings`. A `heartbeat` (at, database: `up` or `down`) follows the snapshot and then comes every 5 s. A reconnect starts with a new snapshot."
+        "Stream server-sent events. The first is `snapshot` (queues, countedAt, measuredAt, pods, jobs, sampled, warnings), followed by changes: `queues` (changed, gone, countedAt, measuredAt), `pods`, `jobs` (jobs, sampled), `warnings`. A queue is not sent again because its oldest due job became older: `oldestDueAt` says when that job became due. A `heartbeat` (at, database: `up` or `down`, countedAt, measuredAt) follows the snapshot and then comes every 5 s. A reconnect starts with a new snapshot."
       )
     )
 )

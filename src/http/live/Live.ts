@@ -5,6 +5,7 @@ import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
 import type { CallerSession } from "../access/Caller.js"
 import type { ClusterOverview } from "../admin/ClusterOverview.js"
+import type { ThroughputCache } from "../admin/ThroughputCache.js"
 import * as Instant from "../Instant.js"
 import type { CountsCache } from "../jobs/CountsCache.js"
 import type { EventsUnavailable } from "../RequestErrors.js"
@@ -43,7 +44,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
   static readonly layer: Layer.Layer<
     Live,
     never,
-    CountsCache | Queues | JobOverview | ClusterOverview | Leadership | EventStreams
+    CountsCache | ThroughputCache | Queues | JobOverview | ClusterOverview | Leadership | EventStreams
   > = Layer.scoped(
     Live,
     Effect.gen(function* () {
@@ -90,9 +91,10 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         )
       })
 
-      const heartbeat = Effect.map(Clock.currentTimeMillis, (now) =>
-        eventText("heartbeat", lastId, { at: Instant.format(now), database })
-      )
+      const heartbeat = Effect.map(Clock.currentTimeMillis, (now) => {
+        const { countedAt, measuredAt } = snapshot.current()
+        return eventText("heartbeat", lastId, { at: Instant.format(now), database, countedAt, measuredAt })
+      })
 
       const beat = Effect.gen(function* () {
         database = (yield* ping) ? "up" : "down"

@@ -5,10 +5,12 @@ import { Queues } from "../../queue/settings/QueueSettings.js"
 import { ClusterOverview, type Warning } from "../admin/ClusterOverview.js"
 import type { PodView } from "../admin/PodsRoutes.js"
 import * as QueueView from "../admin/QueueView.js"
+import { ThroughputCache } from "../admin/ThroughputCache.js"
 import * as Instant from "../Instant.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 
-// The state shown to all listeners, refreshed by every poll. A failed poll keeps the old state and adds a warning.
+// The state shown to all listeners. A poll first asks for changed jobs, which costs little. It reads the rest, which costs
+// more the more queues there are, after a change and every few seconds. A failed poll keeps the old state and adds a warning.
 
 /** Maximum number of changed jobs per poll. */
 const maxChangedJobs = 100
@@ -19,6 +21,9 @@ const maxWatchedJobs = 200
 /** Milliseconds of overlap between polls, because a commit becomes visible after its timestamp. */
 const overlap = 1_000
 
+/** Milliseconds after which a poll reads everything although no job has changed: queues are paused, pods come and go. */
+const quietPoll = Duration.toMillis("2 seconds")
+
 /** How far back the first poll reads, in milliseconds. */
 const firstLookback = Duration.toMillis("30 seconds")
 
@@ -26,6 +31,8 @@ export interface Snapshot {
   readonly queues: ReadonlyArray<QueueView.QueueView>
   /** When the jobs were counted. */
   readonly countedAt: string | null
+  /** When the throughput was measured. */
+  readonly measuredAt: string | null
   readonly pods: ReadonlyArray<PodView>
   /** Recently changed jobs, newest change first. */
   readonly jobs: ReadonlyArray<object>
@@ -37,7 +44,15 @@ export interface Snapshot {
 /** Changes since the last poll, by event name. */
 export type Change = Readonly<Partial<Record<"queues" | "pods" | "jobs" | "warnings", object>>>
 
-const empty: Snapshot = { queues: [], countedAt: null, pods: [], jobs: [], sampled: false, warnings: [] }
+const empty: Snapshot = {
+  queues: [],
+  countedAt: null,
+  measuredAt: null,
+  pods: [],
+  jobs: [],
+  sampled: false,
+  warnings: []
+}
 
 const databaseUnavailable: Warning = {
   code: "database",
@@ -57,13 +72,24 @@ const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 /** Ignores the heartbeat age when comparing pods. */
 const withoutHeartbeatAge = (pods: ReadonlyArray<PodView>) => pods.map((pod) => ({ ...pod, heartbeatAgeSeconds: 0 }))
 
+/** Ignores what changes with the time alone: listeners know since when a job is due, and the measured hour moves on. */
+const withoutAges = ({ oldestDueAgeSeconds, throughput, ...queue }: QueueView.QueueView) => ({
+  ...queue,
+  throughput: throughput === null ? null : [throughput.completed, throughput.dead]
+})
+
 const changeOf = (before: Snapshot, after: Snapshot, changedJobs: ReadonlyArray<object>): Change => {
   const known = new Map(before.queues.map((queue) => [queue.name, queue]))
   const names = new Set(after.queues.map(({ name }) => name))
-  const changed = after.queues.filter((queue) => !same(known.get(queue.name), queue))
+  const isKnown = (queue: QueueView.QueueView) => {
+    const old = known.get(queue.name)
+    return old !== undefined && same(withoutAges(old), withoutAges(queue))
+  }
+  const changed = after.queues.filter((queue) => !isKnown(queue))
+  const { countedAt, measuredAt } = after
   const gone = before.queues.filter(({ name }) => !names.has(name)).map(({ name }) => name)
   return {
-    ...(changed.length + gone.length === 0 ? {} : { queues: { changed, gone, countedAt: after.countedAt } }),
+    ...(changed.length + gone.length === 0 ? {} : { queues: { changed, gone, countedAt, measuredAt } }),
     ...(same(withoutHeartbeatAge(before.pods), withoutHeartbeatAge(after.pods)) ? {} : { pods: { pods: after.pods } }),
     ...(changedJobs.length === 0 ? {} : { jobs: { jobs: changedJobs, sampled: after.sampled } }),
     ...(same(before.warnings, after.warnings) ? {} : { warnings: { warnings: after.warnings } })
@@ -99,36 +125,67 @@ export interface LiveSnapshot {
   readonly poll: Effect.Effect<Change>
 }
 
-export const make: Effect.Effect<LiveSnapshot, never, CountsCache | Queues | JobOverview | ClusterOverview> =
-  Effect.gen(function* () {
-    const counts = yield* CountsCache
-    const settings = yield* Queues
-    const clusterOverview = yield* ClusterOverview
-    const readChangedJobs = makeChangedJobs(yield* JobOverview)
-    let picture = empty
+export const make: Effect.Effect<
+  LiveSnapshot,
+  never,
+  CountsCache | ThroughputCache | Queues | JobOverview | ClusterOverview
+> = Effect.gen(function* () {
+  const counts = yield* CountsCache
+  const throughput = yield* ThroughputCache
+  const settings = yield* Queues
+  const clusterOverview = yield* ClusterOverview
+  const readChangedJobs = makeChangedJobs(yield* JobOverview)
+  let picture = empty
+  /** When everything was read, when jobs changed, and when they were counted. Epoch milliseconds. */
+  let readAt = 0
+  let changedAt = 0
+  let countedAt = 0
+  /** Changed jobs of polls that failed afterwards. */
+  let unsent: ReadonlyArray<object> = []
 
-    const replace = (after: Snapshot, changedJobs: ReadonlyArray<object>): Change => {
-      const before = picture
-      picture = after
-      return changeOf(before, after, changedJobs)
-    }
+  const replace = (after: Snapshot, changedJobs: ReadonlyArray<object>): Change => {
+    const before = picture
+    picture = after
+    return changeOf(before, after, changedJobs)
+  }
 
-    const poll = Effect.gen(function* () {
-      const { at, queues } = yield* counts.read
-      const rows = yield* settings.all
-      const { pods, warnings } = yield* clusterOverview.read
-      const { changedJobs, sampled } = yield* readChangedJobs
-      const jobs = [...changedJobs, ...picture.jobs].slice(0, maxChangedJobs)
-      const shown = QueueView.ofAll(queues, rows)
-      return replace({ queues: shown, countedAt: Instant.format(at), pods, jobs, sampled, warnings }, changedJobs)
-    })
-
-    return {
-      current: () => picture,
-      poll: Effect.catchAll(poll, (error) =>
-        Effect.map(Effect.logDebug("a poll for live events failed", error), () =>
-          replace({ ...picture, warnings: [databaseUnavailable] }, [])
-        )
-      )
-    }
+  const poll = Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const found = yield* readChangedJobs
+    const { sampled } = found
+    const changedJobs = [...found.changedJobs, ...unsent].slice(0, maxChangedJobs)
+    if (changedJobs.length > 0 || sampled) changedAt = now
+    // Cached counts may be older than the change that they have to show.
+    else if (countedAt > changedAt && now - readAt < quietPoll) return {}
+    unsent = changedJobs
+    const { at, queues } = yield* counts.read
+    const rows = yield* settings.all
+    const lately = yield* throughput.sums
+    const { pods, warnings } = yield* clusterOverview.read
+    readAt = now
+    countedAt = at
+    unsent = []
+    return replace(
+      {
+        queues: QueueView.ofAll(queues, rows, lately?.of),
+        countedAt: Instant.format(at),
+        measuredAt: Instant.formatOrNull(lately?.at),
+        pods,
+        jobs: [...changedJobs, ...picture.jobs].slice(0, maxChangedJobs),
+        sampled,
+        warnings
+      },
+      changedJobs
+    )
   })
+
+  return {
+    current: () => picture,
+    poll: Effect.catchAll(poll, (error) =>
+      Effect.map(Effect.logDebug("a poll for live events failed", error), () => {
+        readAt = 0
+        return replace({ ...picture, warnings: [databaseUnavailable] }, [])
+      })
+    )
+  }
+})

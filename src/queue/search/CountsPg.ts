@@ -236,11 +236,13 @@ export const combine = (row: CountsRow, rests: Rests, now: number): QueueCounts 
   const other = sum(Object.values(others))
   const done = of("done")
   const rest = Math.round(row.rows ?? 0) - other.value
+  const oldestDueAt = row.oldest === null ? undefined : showableInstant(row.oldest)
   const isEstimated = done.kind === "atLeast" && other.kind !== "atLeast" && rest > done.value
   return {
     queue: row.queue,
     counts: { ...others, done: isEstimated ? { value: rest, kind: "estimate" } : done },
-    oldestDueAge: row.oldest === null ? undefined : now - showableInstant(row.oldest)
+    oldestDueAge: oldestDueAt === undefined ? undefined : now - oldestDueAt,
+    oldestDueAt
   }
 }
 

@@ -56,6 +56,8 @@ export interface QueueCounts {
   readonly counts: Readonly<Record<State, Count>>
   /** Waiting time of the job that has been due longest, in milliseconds. */
   readonly oldestDueAge: number | undefined
+  /** When that job became due, in epoch milliseconds. */
+  readonly oldestDueAt: number | undefined
 }
 
 export class SearchTooSlow extends Expected<SearchTooSlow>(503)("SearchTooSlow", { seconds: Schema.Number }) {

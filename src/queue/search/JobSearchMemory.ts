@@ -67,6 +67,7 @@ const sortedPage = (
 const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): QueueCounts => {
   const ofState = (state: State) => exact(rows.filter((row) => stateOf(row, now) === state).length)
   const due = rows.filter(({ runAt, status }) => status === "pending" && runAt <= now)
+  const oldestDueAt = due.length === 0 ? undefined : due.reduce((oldest, { runAt }) => Math.min(oldest, runAt), now)
   return {
     queue,
     counts: {
@@ -78,7 +79,8 @@ const countsOf = (queue: string, rows: ReadonlyArray<JobRow>, now: number): Queu
       dead: ofState("dead"),
       cancelled: ofState("cancelled")
     },
-    oldestDueAge: due.length === 0 ? undefined : due.reduce((oldest, { runAt }) => Math.max(oldest, now - runAt), 0)
+    oldestDueAge: oldestDueAt === undefined ? undefined : now - oldestDueAt,
+    oldestDueAt
   }
 }
 

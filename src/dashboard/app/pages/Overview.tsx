@@ -2,7 +2,7 @@ import { Attention } from "../Attention"
 import { FirstSteps } from "../FirstSteps"
 import { JobCharts, useSeries } from "../JobCharts"
 import { QueueLink } from "../Links"
-import { useLiveUpdates } from "../Live"
+import { useQueues } from "../LiveQueues"
 import { Card } from "../parts/Card"
 import { Head } from "../parts/Head"
 import { Shown } from "../parts/Notice"
@@ -12,7 +12,6 @@ import { Table } from "../parts/Table"
 import { Tile } from "../parts/Tile"
 import { span } from "../parts/Time"
 import { QueueChips } from "../QueueCard"
-import { useResource } from "../Resource"
 import { to } from "../Route"
 import { type Queue, stateCount, states } from "../Views"
 
@@ -91,10 +90,9 @@ const QueueList = ({ queues }: { readonly queues: ReadonlyArray<Queue> }) => (
 )
 
 export const Overview = () => {
-  const { pulse } = useLiveUpdates()
   const range = useAddressRange()
   const series = useSeries(range)
-  const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues", { pulse, every: 10_000 })
+  const queues = useQueues()
   return (
     <>
       <Head title="Overview" side={<RangeButtons range={range} />} />

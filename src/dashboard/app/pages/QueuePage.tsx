@@ -1,5 +1,5 @@
 import { JobCharts, useSeries } from "../JobCharts"
-import { useLiveUpdates } from "../Live"
+import { useQueues } from "../LiveQueues"
 import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { RangeButtons, useAddressRange } from "../parts/Range"
@@ -8,15 +8,13 @@ import { useResource } from "../Resource"
 import { to } from "../Route"
 import { SomeJobs } from "../SomeJobs"
 import type { QueueSeries } from "../Views"
-import type { QueueList } from "./Queues"
 
 /** One queue: its settings, charts and newest jobs. */
 export const QueuePage = ({ name }: { readonly name: string }) => {
-  const { pulse } = useLiveUpdates()
   const range = useAddressRange()
   const measured = useSeries(range, { queue: name })
-  const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
-  const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
+  const queues = useQueues()
+  const series = useResource<QueueSeries>("metrics/queues", { every: 5_000, announced: true })
   return (
     <>
       <Head title={name} side={<RangeButtons range={range} />}>

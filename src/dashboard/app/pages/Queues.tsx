@@ -1,5 +1,5 @@
 import { QueueLink } from "../Links"
-import { useLiveUpdates } from "../Live"
+import { useQueues } from "../LiveQueues"
 import { PauseButton } from "../PauseButton"
 import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
@@ -12,12 +12,6 @@ import { useResource } from "../Resource"
 import { type Route, refine, to } from "../Route"
 import { useMayAct } from "../Session"
 import { type Queue, type QueueSeries, type State, stateCount } from "../Views"
-
-export interface QueueList {
-  readonly queues: ReadonlyArray<Queue>
-  readonly countedAt: string
-  readonly measuredAt: string | null
-}
 
 const rateOf = ({ throughput }: Queue) =>
   throughput === null || throughput.seconds <= 0 ? 0 : throughput.completed / throughput.seconds
@@ -105,11 +99,10 @@ const headings: ReadonlyArray<readonly [by: string, label: string]> = [
 
 /** All queues in a table that sorts by any of its numbers. */
 export const Queues = ({ route }: { readonly route: Route }) => {
-  const { pulse } = useLiveUpdates()
   const mayAct = useMayAct()
-  const queues = useResource<QueueList>("queues", { pulse, every: 10_000 })
+  const queues = useQueues()
   // One request for all queues, not reloaded on every event: the last hour changes slowly.
-  const series = useResource<QueueSeries>("metrics/queues", { every: 5_000 })
+  const series = useResource<QueueSeries>("metrics/queues", { every: 5_000, announced: true })
   const order = readOrder(route.query) ?? byName
   const sort = (by: string) => {
     const next = turned(order, by, by !== "name")

@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks"
+import { aftermath, useLiveUpdates } from "../Live"
 import { refine, useRoute } from "../Route"
 import { useTick } from "./Time"
 
@@ -17,6 +18,9 @@ export interface Range {
   readonly zoom: (zoom: Zoom | undefined) => void
 }
 
+/** The last multiple of `seconds` before an instant in milliseconds. */
+const stepOf = (millis: number, seconds: number) => Math.floor(millis / 1000 / seconds) * seconds
+
 const iso = (seconds: number) => new Date(seconds * 1000).toISOString()
 
 const isoOf = ({ since, until }: Zoom) => ({ since: iso(Math.floor(since)), until: iso(Math.ceil(until)) })
@@ -34,8 +38,10 @@ export const useAddressRange = (): Range => {
   const named = route.query.get("range")
   const name = isName(named) ? named : "30 m"
   const zoomed = zoomOf(route.query)
-  // Advance every ten seconds, not on every tick.
-  const now = Math.floor(useTick() / 10_000) * 10
+  // Advance every ten seconds, not on every tick, and only every minute while no event arrives. Never goes back.
+  const tick = useTick()
+  const { changedAt } = useLiveUpdates()
+  const now = Math.max(stepOf(Math.min(tick, changedAt + aftermath), 10), stepOf(tick, 60))
   const query = useMemo(
     () => (zoomed === undefined ? { since: iso(now - ranges[name]), until: iso(now + 10) } : isoOf(zoomed)),
     [name, zoomed?.since, zoomed?.until, now]
