@@ -13,7 +13,8 @@ const floors = [
   ["gateway"],
   ["worker"],
   ["http", "workflow"],
-  ["client", "dashboard"],
+  ["dashboard"],
+  ["client"],
   ["testing"],
   ["cli", "main.ts", "bin.ts", "guard.ts", "index.ts"]
 ]

@@ -20,9 +20,9 @@ import { AccessConfig } from "../http/access/AccessConfig.js"
 import * as AdminToken from "../http/access/AdminToken.js"
 import { ServerConfig } from "../http/ServerConfig.js"
 import { ApiApp } from "../http/server/ApiApp.js"
+import { UiApp } from "../http/server/Pages.js"
 import { Readiness } from "../http/server/Readiness.js"
 import * as Server from "../http/server/Server.js"
-import { UiApp } from "../http/server/Server.js"
 import { UploadsApp } from "../http/uploads/UploadsApp.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import { only } from "../queue/settings/QueueDeclaration.js"
@@ -48,7 +48,7 @@ import * as RunningAtExit from "./RunningAtExit.js"
 // Assembles the service from the database (bottom) to the HTTP server and the worker (top). Layers are built bottom-up
 // and closed top-down: the worker stops before the HTTP server, so the service still answers requests while it drains.
 
-const pages = Layer.effect(UiApp, Assets.app)
+const pages = Layer.effect(UiApp, Assets.make())
 
 const httpServer = Server.layer.pipe(
   Layer.provide(pages),

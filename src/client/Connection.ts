@@ -119,6 +119,14 @@ const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.
   store: (job) => (isOpen() ? engine.store(job) : Promise.reject(new ClosedError()))
 })
 
+/** The connections of a shift. @internal */
+export const openedBy = (shift: Shift.Shift, caller: string): Open => {
+  const used = openOf.get(shift)
+  if (used === undefined)
+    throw new InvalidOptionError("shift", `The first argument of ${caller}() must be a shift that connect() returned.`)
+  return used
+}
+
 /** What a worker runs, and on which queues. */
 export interface WorkerOptions {
   /** What `job.handle(…)` returned. */
@@ -248,9 +256,7 @@ const reserveHealth = async (used: Open, { run }: Engine.PgEngine, health: Worke
  * ```
  */
 export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promise<Worker> => {
-  const used = openOf.get(shift)
-  if (used === undefined)
-    throw new InvalidOptionError("shift", "The first argument of worker() must be a shift that connect() returned.")
+  const used = openedBy(shift, "worker")
   checkKnown(options ?? {}, workerOptions, "an option of worker")
   if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")

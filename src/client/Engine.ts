@@ -6,6 +6,7 @@ import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { Queue } from "../queue/Queue.js"
+import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -90,4 +91,4 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
 }
 
 /** An engine on PostgreSQL. Workers run on it. @internal */
-export type PgEngine = Engine<Services | JobDiagnosis>
+export type PgEngine = Engine<Services | JobDiagnosis | JobOverview>

@@ -48,6 +48,12 @@ export {
 export type { JobFilter } from "./JobFilter.js"
 export type { AttemptView, JobView, WhyView } from "./JobView.js"
 export type { Listing, ListOptions, Page } from "./Listing.js"
+export {
+  type MissionControl,
+  type MissionControlAccess,
+  type MissionControlOptions,
+  missionControl
+} from "./MissionControl.js"
 export type { BulkPreview, OperationView } from "./OperationView.js"
 export type { InstantInput } from "./Options.js"
 export type { HandlerContext, TransactionContext } from "./PromiseHandler.js"

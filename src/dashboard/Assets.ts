@@ -33,7 +33,6 @@ const guards = {
   "content-security-policy": policy,
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
-  "x-frame-options": "DENY",
   "cross-origin-opener-policy": "same-origin"
 }
 
@@ -53,13 +52,24 @@ const gzippedOnce = (plain: Uint8Array) => {
   }
 }
 
-const readAll = (folder: string): ReadonlyMap<string, Asset> =>
+const escaped = (text: string) => text.replace(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`)
+
+/** Tells the page that another app has the login, and where. */
+const withLogin = (page: Uint8Array, login: string): Uint8Array =>
+  Buffer.from(
+    Buffer.from(page)
+      .toString()
+      .replace('<div id="app"', `$& data-login="${escaped(login)}"`)
+  )
+
+const readAll = (folder: string, login: string | undefined): ReadonlyMap<string, Asset> =>
   new Map(
     readdirSync(folder, { recursive: true, encoding: "utf8" }).flatMap((file) => {
       const type = types[extname(file)]
       if (type === undefined) return []
-      const plain = readFileSync(join(folder, file))
       const name = file.replaceAll("\\", "/")
+      const read = readFileSync(join(folder, file))
+      const plain = login === undefined || name !== "index.html" ? read : withLogin(read, login)
       return [[name, { type, plain, gzipped: gzippedOnce(plain), lasting: name.startsWith("assets/") }] as const]
     })
   )
@@ -80,13 +90,15 @@ const respond = (asset: Asset, acceptsGzip: boolean) =>
     }
   })
 
-export const app: Effect.Effect<HttpApp.Default> = Effect.sync(() => {
-  const assets = readAll(Package.dashboardDirectory)
-  return Effect.map(HttpServerRequest.HttpServerRequest, ({ headers, url }) => {
-    const path = url.split(/[?#]/)[0] ?? ""
-    if (path === "/ui") return toPage
-    const asset = assets.get(path.replace(/^\/ui\//, "") || "index.html")
-    if (asset === undefined) return pageMissing
-    return respond(asset, /\bgzip\b/.test(headers["accept-encoding"] ?? ""))
+/** The pages. `login` is the login page of the app that they are part of, or empty if it has none; undefined in the service. */
+export const make = (login?: string): Effect.Effect<HttpApp.Default> =>
+  Effect.sync(() => {
+    const assets = readAll(Package.dashboardDirectory, login)
+    return Effect.map(HttpServerRequest.HttpServerRequest, ({ headers, url }) => {
+      const path = url.split(/[?#]/)[0] ?? ""
+      if (path === "/ui") return toPage
+      const asset = assets.get(path.replace(/^\/ui\//, "") || "index.html")
+      if (asset === undefined) return pageMissing
+      return respond(asset, /\bgzip\b/.test(headers["accept-encoding"] ?? ""))
+    })
   })
-})

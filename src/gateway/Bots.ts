@@ -8,7 +8,13 @@ import * as AuthHandler from "./auth/AuthHandler.js"
 import type { AuthSessions } from "./auth/AuthSessions.js"
 import { type BotHandler, echo, ofKind } from "./BotHandler.js"
 import * as BotsFile from "./config/BotsFile.js"
-import { type BotDeclaration, type Declarations, type SourceDeclaration, updatesOf } from "./config/Declarations.js"
+import {
+  type BotDeclaration,
+  type Declarations,
+  none,
+  type SourceDeclaration,
+  updatesOf
+} from "./config/Declarations.js"
 import { GatewayConfig } from "./config/GatewayConfig.js"
 import type { SafeFetch } from "./fetch/SafeFetch.js"
 import * as HttpHandler from "./HttpHandler.js"
@@ -68,7 +74,16 @@ export class Bots extends Context.Tag("nightshift/gateway/Bots")<
     /** Reloads the file. An invalid file fails with its problems and changes nothing. */
     readonly reload: Effect.Effect<Declarations, BotsFile.BotsFileInvalid | ConfigError>
   }
->() {}
+>() {
+  /** For a process that receives no webhooks. */
+  static readonly layerNone: Layer.Layer<Bots> = Layer.succeed(Bots, {
+    bot: () => undefined,
+    source: () => undefined,
+    all: () => [],
+    sources: () => [],
+    reload: Effect.succeed(none)
+  })
+}
 
 export interface BotsOptions<R> {
   /** The declarations read at startup. */

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
+import { Readable } from "node:stream"
+import type { ReadableStream } from "node:stream/web"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import { toIncomingMessage } from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, ParseResult, Schema } from "effect"
 import * as JsonNumbers from "../core/JsonNumbers.js"
 import {
@@ -23,7 +24,24 @@ export const refusedType = (type: string | undefined, encoding: string | undefin
   return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
 }
 
-const read = (source: IncomingMessage, maxBytes: number): Effect.Effect<Buffer, BodyTooLarge | BadRequest> =>
+/** A stream whose end says whether it is complete: that of node, or one made from a web standard request. */
+type Source = Readable & { readonly complete?: boolean }
+
+const alreadyRead = () =>
+  new BadRequest({
+    message:
+      "Another handler of this process has already read the body. Mount Mission Control in front of body parsers such as express.json()."
+  })
+
+/** The body of a request, whichever server received it. */
+const sourceOf = ({ source }: HttpServerRequest.HttpServerRequest): Effect.Effect<Source, BadRequest> => {
+  if (source instanceof Readable) return source.readableEnded ? alreadyRead() : Effect.succeed(source)
+  const { body, bodyUsed } = source as Request
+  if (bodyUsed) return alreadyRead()
+  return Effect.succeed(body === null ? Readable.from([]) : Readable.fromWeb(body as ReadableStream))
+}
+
+const read = (source: Source, maxBytes: number): Effect.Effect<Buffer, BodyTooLarge | BadRequest> =>
   Effect.gen(function* () {
     const body = new GrowingBuffer()
     for (;;) {
@@ -63,7 +81,8 @@ export const json = (
     const refused = refusedType(type, request.headers["content-encoding"])
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
     if (Number(request.headers["content-length"] ?? 0) > maxBytes) return yield* new BodyTooLarge({ maxBytes })
-    const bytes = yield* Effect.timeoutFail(read(toIncomingMessage(request), maxBytes), {
+    const source = yield* sourceOf(request)
+    const bytes = yield* Effect.timeoutFail(read(source, maxBytes), {
       duration: timeout,
       onTimeout: () => new RequestTimedOut({ message: "The body took longer than 60 s to arrive. Send it again." })
     })
@@ -88,7 +107,7 @@ const broken = () =>
 /**
  * Reads the next piece of a body, or undefined at its end. Does not read ahead, so a slow consumer slows the sender.
  */
-export const next = (source: IncomingMessage): Effect.Effect<Buffer | undefined, BadRequest> =>
+export const next = (source: Source): Effect.Effect<Buffer | undefined, BadRequest> =>
   Effect.async((resume) => {
     const readPiece = () => {
       const piece: unknown = source.read()

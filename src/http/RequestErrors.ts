@@ -39,10 +39,10 @@ export class HostRefused extends Expected<HostRefused>(403)("HostRefused", {}) {
   }
 }
 
-/** Protects against CSRF: only our own pages may make changes with the session cookie. */
+/** Protects against CSRF: only our own pages may make changes with a cookie, ours or that of the app around us. */
 export class CrossSiteRefused extends Expected<CrossSiteRefused>(403)("CrossSiteRefused", {}) {
   override get message(): string {
-    return "A session cookie allows changes only from this service's own pages. Send a token instead."
+    return "With a login in a browser, only Mission Control's own pages may make changes. Programs send a token to `nightshift serve` instead."
   }
 }
 

@@ -40,6 +40,7 @@ import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
+import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
 import type { InvalidSetting, Queues } from "../queue/settings/QueueSettings.js"
@@ -172,7 +173,9 @@ const configOf = (options: ClientOptions) => {
 }
 
 /** The queue on PostgreSQL for programs that enqueue jobs but run none. */
-export const client = (options: ClientOptions = {}): Layer.Layer<Services | JobDiagnosis, FoundationError> =>
+export const client = (
+  options: ClientOptions = {}
+): Layer.Layer<Services | JobDiagnosis | JobOverview, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
     Layer.provideMerge(QueuePg.layer),
     Layer.provide(StreamLimits.layer),

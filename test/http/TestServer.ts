@@ -13,7 +13,6 @@ import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Bots } from "../../src/gateway/Bots.js"
-import { none } from "../../src/gateway/config/Declarations.js"
 import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { ApiApp } from "../../src/http/server/ApiApp.js"
 import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
@@ -28,9 +27,9 @@ import { QueueWaits } from "../../src/history/QueueWaits.js"
 import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
+import { UiApp } from "../../src/http/server/Pages.js"
 import { Readiness } from "../../src/http/server/Readiness.js"
 import * as Server from "../../src/http/server/Server.js"
-import { UiApp } from "../../src/http/server/Server.js"
 import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
@@ -176,13 +175,7 @@ export type Hooks<R> = Layer.Layer<WebhookEndpoint | Bots | Deliveries, never, R
 /** No webhooks are configured. */
 export const noHooks: Hooks<never> = Layer.mergeAll(
   Layer.succeed(WebhookEndpoint, { take: (_, response) => void response.writeHead(404).end() }),
-  Layer.succeed(Bots, {
-    bot: () => undefined,
-    source: () => undefined,
-    all: () => [],
-    sources: () => [],
-    reload: Effect.succeed(none)
-  }),
+  Bots.layerNone,
   Deliveries.layer
 )
 

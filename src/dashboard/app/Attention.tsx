@@ -7,7 +7,7 @@ import { runningPath } from "./pages/Pods"
 import { idlePoll, slowPoll, useResource } from "./Resource"
 import type { DatabaseHealth, DeadGroup, JobPage, Queue, UploadsOverview } from "./Views"
 
-const remembered = "attention"
+const remembered = "nightshift.attention"
 
 /** Lines that are always shown. */
 const alwaysShown = 5

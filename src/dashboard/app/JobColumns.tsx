@@ -135,7 +135,7 @@ const others = ["state", "kind", "queue", "attempt", "when", "duration", "rest"]
 export const usualColumns = (page = ""): ReadonlyArray<Column> =>
   columns.filter(({ id }) => (usual[page] ?? others).includes(id))
 
-const keyOf = (page: string) => `columns.${page}`
+const keyOf = (page: string) => `nightshift.columns.${page}`
 
 const remembered = (page: string): ReadonlyArray<string> | undefined => {
   try {

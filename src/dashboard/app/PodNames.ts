@@ -3,7 +3,7 @@ import type { Pod } from "./Views"
 // A pod has one name everywhere: its label, or the end of its id, which is random. Labels of pods that have stopped are
 // no longer in the database, so the browser remembers those it has seen.
 
-const remembered = "pod labels"
+const remembered = "nightshift.pod labels"
 const maxRememberedPods = 200
 
 const read = (): ReadonlyArray<readonly [id: string, label: string]> => {

@@ -28,6 +28,9 @@ const takeToken = (): string | undefined => {
   return token
 }
 
+/** The login page of the app that has these pages, empty if it names none. Undefined in the service, which has its own. */
+export const appLogin = document.getElementById("app")?.dataset.login
+
 let linkToken: string | undefined
 
 /** Milliseconds to wait for a session: a database that is frozen does not refuse the query. */

@@ -10,7 +10,7 @@ import { Mark } from "./parts/Mark"
 import { Age, span, useTick } from "./parts/Time"
 import { Toasts } from "./parts/Toasts"
 import { type Route, to } from "./Route"
-import { logOut, useEnvironment } from "./Session"
+import { appLogin, logOut, useEnvironment } from "./Session"
 import * as Theme from "./Theme"
 import { chooseTimeStyle, timeStyleNames, timeStyles, useTimeStyle } from "./TimeStyle"
 import { stateCount } from "./Views"
@@ -148,9 +148,11 @@ export const Shell = ({
           <LiveButton />
           <TimeButton />
           <ThemeButton />
-          <button type="button" onClick={leave}>
-            Log out
-          </button>
+          {appLogin === undefined ? (
+            <button type="button" onClick={leave}>
+              Log out
+            </button>
+          ) : null}
         </div>
       </nav>
       <main ref={content} tabIndex={-1}>

@@ -13,7 +13,8 @@ import { bearerOf, isSameOrigin, sameSecret } from "./Credentials.js"
 type Config = Pick<typeof ServerConfig.Service, "host" | "adminToken" | "viewerToken">
 type Request = HttpServerRequest.HttpServerRequest
 
-const reading = new Set(["GET", "HEAD"])
+/** Methods that change nothing. */
+export const reading = new Set(["GET", "HEAD"])
 const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
 
 /** The route for login and logout, the only changes that a viewer may make. */
@@ -63,7 +64,7 @@ const unauthorized = ({ adminToken, viewerToken }: Config, sent: "no token" | "a
 }
 
 /** Headers are limited to ASCII, so other text is sent percent-encoded. */
-const reasonOf = ({ headers }: Request): string | undefined => {
+export const reasonOf = ({ headers }: Request): string | undefined => {
   const given = headers["x-reason"]?.trim()
   if (given === undefined || given === "") return undefined
   try {
@@ -81,6 +82,9 @@ export interface Registers {
 }
 
 type Refusal = Unauthorized | CrossSiteRefused | TooManyRequests | DatabaseError
+
+/** Finds out who sent a request. Undefined if everyone may send it. */
+export type Identify = Effect.Effect<CallerFacts | undefined, Refusal | HostRefused, Request>
 
 /** Authenticates the caller by bearer token or session cookie. */
 export const identify = (
@@ -111,8 +115,9 @@ export const identify = (
 /** Allows an admin everything, and a viewer to read and to log out. */
 export const authorize = ({ role }: CallerFacts, request: Request): Effect.Effect<void, Forbidden> => {
   if (role === "admin" || reading.has(request.method) || pathOf(request) === sessionPath) return Effect.void
-  const message = "This token is read-only. Use the token of NIGHTSHIFT_ADMIN_TOKEN to make changes."
-  return new Forbidden({ message })
+  return new Forbidden({
+    message: "This login is read-only. Log in as an admin, or use the token of NIGHTSHIFT_ADMIN_TOKEN, to make changes."
+  })
 }
 
 /** On loopback, requires a Host header that names this machine. Protects against DNS rebinding. */

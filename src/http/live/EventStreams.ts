@@ -13,6 +13,9 @@ const maxUnreadBytes = 1024 * 1024
 export const eventText = (name: string | undefined, id: number | string, data: unknown): string =>
   `${name === undefined ? "" : `event: ${name}\n`}id: ${id}\ndata: ${JSON.stringify(data)}\n\n`
 
+/** First text of a response: how soon a browser reconnects, in milliseconds. */
+export const preamble = "retry: 1000\n\n"
+
 /** An SSE comment, which keeps proxies from closing an idle connection. */
 const heartbeat = ": \n\n"
 

@@ -9,7 +9,7 @@ import type { ThroughputCache } from "../admin/ThroughputCache.js"
 import * as Instant from "../Instant.js"
 import type { CountsCache } from "../jobs/CountsCache.js"
 import type { EventsUnavailable } from "../RequestErrors.js"
-import { type EventStream, EventStreams, eventText } from "./EventStreams.js"
+import { type EventStream, EventStreams, eventText, preamble } from "./EventStreams.js"
 import * as LiveSnapshot from "./LiveSnapshot.js"
 
 /** What a listener wants to receive. */
@@ -136,6 +136,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
           if (polling === undefined) return yield* join(listener, options)
           listeners.set(listener, options)
           listener.once("close", () => leave(listener))
+          listener.send(preamble)
           listener.send(eventText("snapshot", lastId, snapshotFor(options)))
           listener.send(yield* heartbeat)
         })

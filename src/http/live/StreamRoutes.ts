@@ -12,7 +12,7 @@ import * as Masked from "../access/Masked.js"
 import { about, apiOf } from "../Contract.js"
 import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
-import { type EventStream, EventStreams, eventText, headers } from "./EventStreams.js"
+import { type EventStream, EventStreams, eventText, headers, preamble } from "./EventStreams.js"
 
 const whole = /^-?\d{1,9}$/
 
@@ -51,9 +51,6 @@ const endOf = (generation: number) => `${generation}-end`
 
 /** Characters that are sent before the reader is awaited. */
 const sentAtOnce = 32 * 1024
-
-/** First text of a response: how soon a browser reconnects, in milliseconds. */
-const preamble = "retry: 1000\n\n"
 
 /** Where a request begins to read. */
 const startOf = (after: string | undefined, from: string | undefined) => {

@@ -31,7 +31,12 @@ import { ServerConfig } from "../ServerConfig.js"
 
 /** Everything under `/api`. Authenticates the caller before it parses the request. */
 export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpApp.Default>() {
-  static readonly layer: Layer.Layer<ApiApp, never, Needs> = Layer.suspend(() => withDatabase)
+  /** Authenticates callers by token and session cookie. */
+  static readonly layer: Layer.Layer<ApiApp, never, Needs> = Layer.suspend(() => withDatabase(byToken))
+
+  /** Leaves it to another program to authenticate callers. */
+  static readonly layerFor = (identify: Auth.Identify): Layer.Layer<ApiApp, never, Needs> =>
+    withDatabase(Effect.succeed(identify))
 
   /** For a process started without a database: every request fails with `DatabaseOff`. */
   static readonly layerWithoutDatabase: Layer.Layer<ApiApp, never, ServerConfig> = Layer.effect(
@@ -51,18 +56,28 @@ type Needs = Configs | QueuePorts | Transactions | OtherPorts | Gateway | Memory
 /** Timeout of every API request. */
 const longestRequest = Duration.seconds(60)
 
-/** Checks the Host header, authenticates, throttles and authorizes each request. */
-const guard = Effect.gen(function* () {
+/** Checks the Host header and authenticates by token or session cookie. */
+const byToken = Effect.gen(function* () {
   const config = yield* ServerConfig
-  const { apiRate, sessionLasting } = yield* AccessConfig
+  const { sessionLasting } = yield* AccessConfig
   const registers = { sessions: yield* Sessions, attempts: yield* Attempts, lasting: sessionLasting }
+  const identify: Auth.Identify = Effect.gen(function* () {
+    yield* Auth.checkHost(config)
+    const request = yield* HttpServerRequest.HttpServerRequest
+    return Auth.isOpen(request) ? undefined : yield* Auth.identify(config, registers)
+  })
+  return identify
+})
+
+/** Authenticates, throttles and authorizes each request. */
+const guardWith = Effect.fnUntraced(function* (identify: Auth.Identify) {
+  const { apiRate } = yield* AccessConfig
   const throttle = apiRate === 0 ? undefined : Throttle.make({ burst: 2 * apiRate, perSecond: apiRate })
   return <R>(app: HttpApp.Default<never, R>) =>
     Effect.gen(function* () {
-      yield* Auth.checkHost(config)
       const request = yield* HttpServerRequest.HttpServerRequest
-      if (Auth.isOpen(request)) return yield* app
-      const caller = yield* Auth.identify(config, registers)
+      const caller = yield* identify
+      if (caller === undefined) return yield* app
       if (throttle !== undefined) yield* throttle.take(caller.who)
       yield* Auth.authorize(caller, request)
       const deadline = yield* Deadline.ofRequest(request)
@@ -93,18 +108,19 @@ const lateRoutes = Effect.gen(function* () {
   return Effect.flatten(Fiber.join(building))
 })
 
-const withDatabase = Layer.scoped(
-  ApiApp,
-  Effect.gen(function* () {
-    const app = yield* lateRoutes
-    const guarded = yield* guard
-    const platform = yield* Effect.context<Layer.Layer.Success<typeof NodeHttpServer.layerContext>>()
-    return guarded(Effect.provide(app, platform)).pipe(
-      Effect.timeoutFail({
-        duration: longestRequest,
-        onTimeout: () => new ResponseTimeout({ seconds: Duration.toSeconds(longestRequest) })
-      }),
-      Effect.catchAll(Problem.toResponse)
-    )
-  })
-).pipe(Layer.provide(Layer.merge(Attempts.layer, NodeHttpServer.layerContext)))
+const withDatabase = <R>(identified: Effect.Effect<Auth.Identify, never, R>) =>
+  Layer.scoped(
+    ApiApp,
+    Effect.gen(function* () {
+      const app = yield* lateRoutes
+      const guarded = yield* Effect.flatMap(identified, guardWith)
+      const platform = yield* Effect.context<Layer.Layer.Success<typeof NodeHttpServer.layerContext>>()
+      return guarded(Effect.provide(app, platform)).pipe(
+        Effect.timeoutFail({
+          duration: longestRequest,
+          onTimeout: () => new ResponseTimeout({ seconds: Duration.toSeconds(longestRequest) })
+        }),
+        Effect.catchAll(Problem.toResponse)
+      )
+    })
+  ).pipe(Layer.provide(Layer.merge(Attempts.layer, NodeHttpServer.layerContext)))

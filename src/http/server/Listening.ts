@@ -1,5 +1,6 @@
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
+import { Readable } from "node:stream"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
@@ -22,9 +23,21 @@ const securityHeaders = {
   "cache-control": "no-store"
 }
 
+const noFraming = "frame-ancestors 'none'"
+
 /** Adds the default headers that a response does not set itself. */
-const withSecurityHeaders = (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.setHeaders(response, { ...securityHeaders, ...response.headers })
+const withSecurityHeaders =
+  (frameAncestors: string | undefined) =>
+  (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
+    const headers: Readonly<Record<string, string>> = { ...securityHeaders, ...response.headers }
+    if (frameAncestors === undefined) return HttpServerResponse.setHeaders(response, headers)
+    // X-Frame-Options has no list of sites, and browsers that know frame-ancestors ignore it.
+    const { "content-security-policy": policy = "", "x-frame-options": _, ...others } = headers
+    return HttpServerResponse.setHeaders(response, {
+      ...others,
+      "content-security-policy": policy.replace(noFraming, `frame-ancestors ${frameAncestors}`)
+    })
+  }
 
 export class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", {
   host: Schema.String,
@@ -109,17 +122,22 @@ export const open = (longest: Duration.Duration = Duration.zero): Effect.Effect<
 const closeUnreadBody = HttpMiddleware.make((app) =>
   Effect.tap(app, () =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+      // The server that made a web standard request takes care of its connection.
+      if (!(request.source instanceof Readable)) return Effect.void
       const source = toIncomingMessage(request)
       return source.complete ? Effect.void : Effect.forkDaemon(Body.closeUnread(source, toServerResponse(request)))
     })
   )
 )
 
-/** Responds to failures, adds the default headers, and closes connections with unread bodies. */
-export const guarded = <E, R>(app: HttpApp.Default<E, R>) =>
+/**
+ * Responds to failures, adds the default headers, and closes connections with unread bodies. No page may be framed,
+ * except by the sites in `frameAncestors`.
+ */
+export const guarded = <E, R>(app: HttpApp.Default<E, R>, frameAncestors?: string) =>
   app.pipe(
     Effect.catchAllCause(Problem.causeToResponse),
-    HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders)),
+    HttpMiddleware.make((inner) => Effect.map(inner, withSecurityHeaders(frameAncestors))),
     closeUnreadBody,
     Effect.provideService(Problem.FailedRequests, new RepeatedLines())
   )

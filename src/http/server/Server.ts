@@ -1,9 +1,7 @@
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpRouter from "@effect/platform/HttpRouter"
-import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer } from "effect"
-import type { ExpectedError } from "../../core/ExpectedError.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import type { EventLoop } from "../../telemetry/EventLoop.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
@@ -15,23 +13,15 @@ import * as Problem from "../Problem.js"
 import { ServerConfig } from "../ServerConfig.js"
 import { UploadsApp } from "../uploads/UploadsApp.js"
 import { ApiApp } from "./ApiApp.js"
-import * as DocsPage from "./DocsPage.js"
 import * as HealthRoutes from "./HealthRoutes.js"
 import * as Listening from "./Listening.js"
+import * as Pages from "./Pages.js"
+import { UiApp } from "./Pages.js"
 import type { Readiness } from "./Readiness.js"
 import { dispatch } from "./RequestTurns.js"
 
-/** Everything under `/ui`. A tag, because the dashboard may not be imported from here; the program provides it. */
-export class UiApp extends Context.Tag("nightshift/http/UiApp")<UiApp, HttpApp.Default>() {
-  /** For a process without Mission Control. */
-  static readonly layerNone: Layer.Layer<UiApp> = Layer.succeed(UiApp, HttpServerResponse.empty({ status: 404 }))
-}
-
 /** The listening server and its URL. */
 export class Server extends Context.Tag("nightshift/http/Server")<Server, { readonly url: string }>() {}
-
-/** Relative, so that it works behind a proxy with a path prefix. */
-const toPages = HttpServerResponse.empty({ status: 307, headers: { location: "ui/" } })
 
 interface Apps {
   readonly api: HttpApp.Default
@@ -41,15 +31,12 @@ interface Apps {
 
 const appWith = ({ api, ui, uploads }: Apps, config: Pick<typeof ServerConfig.Service, "host">) => {
   /** Pages check the Host header like the API: a rebound DNS name must not show Mission Control. */
-  const page = <E extends ExpectedError, R>(app: HttpApp.Default<E, R>) =>
-    Problem.catchErrors(Effect.zipRight(checkHost(config), app))
+  const page = <E, R>(app: HttpApp.Default<E, R>) =>
+    Effect.matchEffect(checkHost(config), { onFailure: (refusal) => Problem.toResponse(refusal), onSuccess: () => app })
   return HealthRoutes.router.pipe(
-    HttpRouter.concat(HttpRouter.use(DocsPage.router, page)),
-    HttpRouter.get("/", page(toPages)),
-    HttpRouter.mountApp("/api", api, { includePrefix: true }),
+    HttpRouter.concat(Pages.router({ api, ui }, page)),
     HttpRouter.mountApp("/uploads", uploads, { includePrefix: true }),
-    HttpRouter.mountApp("/ui", page(ui), { includePrefix: true }),
-    Listening.guarded
+    (app) => Listening.guarded(app)
   )
 }
 
