@@ -1,7 +1,9 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { Effect, type Scope } from "effect"
-import { transform } from "esbuild"
+import { build, transform } from "esbuild"
 import * as Nightshift from "../support/Nightshift.js"
 
 export const examples = join(Nightshift.root, "examples")
@@ -55,4 +57,34 @@ export const compiled = (cwd: string): Effect.Effect<void> =>
       const { code } = await transform(readFileSync(join(cwd, file), "utf8"), { loader: "ts", target: "node20" })
       writeFileSync(join(cwd, file.replace(/\.ts$/, ".js")), code)
     }
+  })
+
+/** Starts a program of an example and waits until it says that it is ready. It is killed with the Scope. */
+export const started = (name: string, entry: string, ready: RegExp, databaseUrl: string) =>
+  Effect.gen(function* () {
+    const cwd = yield* copied(name)
+    const outfile = join(cwd, "program.mjs")
+    const bundle = { bundle: true, packages: "external", format: "esm", platform: "node", target: "node20" } as const
+    yield* Effect.promise(() => build({ ...bundle, entryPoints: [join(cwd, entry)], outfile, logLevel: "error" }))
+    const env = { PATH: process.env.PATH, DATABASE_URL: databaseUrl, PORT: "0" }
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() => spawn(process.execPath, [outfile], { cwd, env, stdio: ["ignore", "pipe", "pipe"] })),
+      (running) => Effect.sync(() => running.kill("SIGKILL"))
+    )
+    const ended = once(child, "exit")
+    let said = ""
+    const match = yield* Effect.promise(
+      () =>
+        new Promise<RegExpExecArray>((found, failed) => {
+          for (const stream of [child.stdout, child.stderr]) {
+            stream.on("data", (chunk) => {
+              said += chunk
+              const here = ready.exec(said)
+              if (here !== null) found(here)
+            })
+          }
+          ended.then(() => failed(new Error(`it ended: ${said}`)))
+        })
+    )
+    return { match, child, ended }
   })

@@ -1,9 +1,5 @@
-import { spawn } from "node:child_process"
-import { once } from "node:events"
-import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { build } from "esbuild"
 import { connect, type JobView } from "../../src/client/index.js"
 import * as ExampleProject from "../examples/ExampleProject.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -56,6 +52,16 @@ const examples: Readonly<Record<string, Example>> = {
       "scheduled"
     ]
   },
+  "mission-control-express": {
+    entry: "src/server.ts",
+    ready: /listening on .*port: (\d+)/s,
+    use: async ([, port]) => [(await post(`${local(port)}/greetings`, { name: "Grace" })).job, "done"]
+  },
+  "mission-control-hono": {
+    entry: "src/server.ts",
+    ready: /listening on \S+:(\d+)/,
+    use: async ([, port]) => [(await post(`http://localhost:${port}/greetings`, { name: "Grace" })).job, "done"]
+  },
   "nestjs-module": { entry: "src/main.ts", ready: /placed as job (\S+)/, use: async ([, id]) => [id, "done"] },
   "effect-service": {
     entry: "src/main.ts",
@@ -84,35 +90,9 @@ describe("an example's process", () => {
     "%s: starts, does one job's work, and stops on SIGTERM",
     ([name, { entry, ready, use }]) =>
       Effect.gen(function* () {
-        const cwd = yield* ExampleProject.copied(name)
         const databaseUrl = Redacted.value(yield* TestDatabase.migrated)
-        const outfile = join(cwd, "program.mjs")
-        const bundle = {
-          bundle: true,
-          packages: "external",
-          format: "esm",
-          platform: "node",
-          target: "node20"
-        } as const
-        yield* Effect.promise(() => build({ ...bundle, entryPoints: [join(cwd, entry)], outfile, logLevel: "error" }))
-        const env = { PATH: process.env.PATH, DATABASE_URL: databaseUrl, PORT: "0" }
-        const child = yield* Effect.acquireRelease(
-          Effect.sync(() => spawn(process.execPath, [outfile], { cwd, env, stdio: ["ignore", "pipe", "pipe"] })),
-          (started) => Effect.sync(() => started.kill("SIGKILL"))
-        )
+        const { child, ended, match } = yield* ExampleProject.started(name, entry, ready, databaseUrl)
         yield* Effect.promise(async () => {
-          const ended = once(child, "exit")
-          let said = ""
-          const match = await new Promise<RegExpExecArray>((found, failed) => {
-            for (const stream of [child.stdout, child.stderr]) {
-              stream.on("data", (chunk) => {
-                said += chunk
-                const here = ready.exec(said)
-                if (here !== null) found(here)
-              })
-            }
-            ended.then(() => failed(new Error(`it ended: ${said}`)))
-          })
           const [id, state] = await use(match, databaseUrl)
           await untilState(databaseUrl, id, state)
           child.kill("SIGTERM")
