@@ -62,8 +62,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           const before = stream.events.length
           const ageOf = () => queueRow(page, "idle-111").locator("td").last().textContent()
           const age = await ageOf()
-          await stream.more("heartbeat", 2)
-          // Two heartbeats are ten seconds or less: a sixth of ten requests is one.
+          await stream.more("heartbeat", 1)
+          // Five seconds have a twelfth of the ten requests of a minute: less than one.
           expect(requests.length).toBeLessThanOrEqual(1)
           expect(stream.events.slice(before).filter(({ name }) => name === "queues")).toEqual([])
           // Nothing was sent, and the age goes on.
