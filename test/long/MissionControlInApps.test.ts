@@ -89,8 +89,6 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.goto(`${base}/ui/#/queues/default`)
           await button(page, "Pause").click()
           await page.getByText("by ui:admin").waitFor()
-          await button(page, "Resume").click()
-          await button(page, "Pause").waitFor()
           await page.getByRole("link", { name: "API docs" }).click()
           await page.getByRole("heading", { name: "Nightshift API v1" }).waitFor()
           expect(outside).toEqual([])

@@ -39,7 +39,7 @@ export const useAddressRange = (): Range => {
   const name = isName(named) ? named : "30 m"
   const zoomed = zoomOf(route.query)
   // Advance every ten seconds, not on every tick, and only every minute while no event arrives. Never goes back.
-  const tick = useTick()
+  const tick = useTick(true, 10_000)
   const { changedAt } = useLiveUpdates()
   const now = Math.max(stepOf(Math.min(tick, changedAt + aftermath), 10), stepOf(tick, 60))
   const query = useMemo(

@@ -8,15 +8,16 @@ setInterval(() => {
   if (document.visibilityState === "visible") for (const listener of listeners) listener()
 }, 1000)
 
-/** The current time; with `ticks` it changes every second. */
-export const useTick = (ticks = true): number => {
-  const [now, setNow] = useState(Date.now)
+/** The current time, a multiple of `step` in milliseconds. With `ticks` the page follows it. */
+export const useTick = (ticks = true, step = 1): number => {
+  const read = () => Math.floor(Date.now() / step) * step
+  const [now, setNow] = useState(read)
   useEffect(() => {
     if (!ticks) return
-    const listen = () => setNow(Date.now())
+    const listen = () => setNow(read())
     listeners.add(listen)
     return () => void listeners.delete(listen)
-  }, [ticks])
+  }, [ticks, step])
   return now
 }
 
