@@ -7,7 +7,7 @@ import { Card } from "./parts/Card"
 import { Snippet } from "./parts/Snippet"
 import { useResource } from "./Resource"
 import { to } from "./Route"
-import { useMayAct } from "./Session"
+import { appLogin, useMayAct } from "./Session"
 import { type Kind, type Kinds, type Queue, states } from "./Views"
 
 // What to do next in an empty installation. Steps that have happened are ticked off.
@@ -19,6 +19,10 @@ const hidden = "nightshift.first-steps"
 
 /** Kinds that every service runs. */
 const builtIn = ["noop_echo", "cmd_exec"]
+
+/** Inside another app, no token opens the API. */
+const waysOf = ({ curl, ...others }: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+  curl === undefined || appLogin !== undefined ? others : { curl, ...others }
 
 const countOf = (queues: ReadonlyArray<Queue>, among: ReadonlyArray<(typeof states)[number]> = states) =>
   queues.reduce((sum, { counts }) => sum + among.reduce((all, state) => all + counts[state].value, 0), 0)
@@ -98,12 +102,12 @@ const Steps = (props: {
           <Ways label="Ways to start a worker" of={workerTexts} />
         </Step>
         <Step done={steps.enqueued} name="Enqueue a job">
-          <p class="quiet small">
+          <p class="quiet small" hidden={appLogin !== undefined}>
             {mayAct ? "" : "You are logged in as a viewer; this needs the admin token. "}
             <code>TOKEN</code> is the value of <code>NIGHTSHIFT_ADMIN_TOKEN</code>; an embedded database keeps it in{" "}
             <code>.nightshift/admin-token</code>.
           </p>
-          <Ways label="Ways to enqueue" of={enqueueTexts(address("jobs"), example)} />
+          <Ways label="Ways to enqueue" of={waysOf(enqueueTexts(address("jobs"), example))} />
         </Step>
         <Step done={steps.done} name="See it done">
           <p class="quiet small">

@@ -14,7 +14,7 @@ import { Dialog } from "./parts/Dialog"
 import { useResource } from "./Resource"
 import { go, type Route, to } from "./Route"
 import { queryOf } from "./Search"
-import { useMayAct } from "./Session"
+import { appLogin, useMayAct } from "./Session"
 import * as Theme from "./Theme"
 import { chooseTimeStyle, timeStyleNames, timeStyles } from "./TimeStyle"
 import type { ExecutionSummary, Kinds, Queue } from "./Views"
@@ -103,7 +103,7 @@ const useItems = (text: string, { onEnqueue, onHelp, onLeave, route }: Given) =>
     ...(["auto", "light", "dark"] as const).map((theme) => act(`Theme: ${theme}`, () => Theme.choose(theme))),
     stream === "paused" ? act("Resume live updates", () => pause(false)) : act("Pause live updates", () => pause(true)),
     act("Keyboard shortcuts", onHelp),
-    act("Log out", onLeave)
+    ...(appLogin === undefined ? [act("Log out", onLeave)] : [])
   ]
   const named = [
     ...pages,

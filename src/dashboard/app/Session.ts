@@ -12,6 +12,14 @@ export interface Session {
 }
 
 const readSession = (): Promise<Session> => Api.get<Session>("session")
+
+/** Reads the session after a login in another tab. */
+export const enterAgain = async (): Promise<Session> => {
+  const session = await readSession()
+  Api.noteLogin()
+  return session
+}
+
 export const logIn = async (token: string): Promise<Session> => {
   const session = await Api.post<Session>("session", { token })
   Api.noteLogin()

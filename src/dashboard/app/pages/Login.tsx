@@ -3,7 +3,7 @@ import { ApiError } from "../Api"
 import { Dialog } from "../parts/Dialog"
 import { Failure } from "../parts/Failure"
 import { Mark } from "../parts/Mark"
-import { logIn, type Session } from "../Session"
+import { appLogin, enterAgain, logIn, type Session } from "../Session"
 
 interface Given {
   readonly onEnter: (session: Session) => void
@@ -44,6 +44,38 @@ const TokenForm = ({ onEnter }: Given) => {
   )
 }
 
+/** The login is that of the app around these pages. It opens in another tab, so that this page keeps its state. */
+const AppLoginForm = ({ onEnter }: Given) => {
+  const [refusal, setRefusal] = useState<string>()
+  const submit = (event: Event) => {
+    event.preventDefault()
+    enterAgain().then(onEnter, (error: Error) =>
+      setRefusal(
+        error instanceof ApiError && error.status === 401
+          ? "You are not logged in, or may not use Mission Control."
+          : error.message
+      )
+    )
+  }
+  return (
+    <form class="stack" onSubmit={submit}>
+      {appLogin === undefined || appLogin === "" ? (
+        <p>Log in to the application in another tab.</p>
+      ) : (
+        <a href={appLogin} target="_blank" rel="noreferrer">
+          Log in in another tab
+        </a>
+      )}
+      <Failure text={refusal} />
+      <button type="submit" class="primary">
+        Continue
+      </button>
+    </form>
+  )
+}
+
+const LoginForm = appLogin === undefined ? TokenForm : AppLoginForm
+
 export const Login = (given: Given) => (
   <div class="login">
     <section class="card">
@@ -52,8 +84,8 @@ export const Login = (given: Given) => (
         <h1>Mission Control</h1>
       </header>
       <div class="body stack">
-        <TokenForm {...given} />
-        <p class="quiet small">
+        <LoginForm {...given} />
+        <p class="quiet small" hidden={appLogin !== undefined}>
           Use <code>NIGHTSHIFT_ADMIN_TOKEN</code>, or <code>NIGHTSHIFT_VIEWER_TOKEN</code> for read-only access. With an
           embedded database, <code>nightshift serve</code> prints a token.
         </p>
@@ -69,7 +101,7 @@ export const LoginAgain = (given: Given) => {
     <Dialog key={turn} title="Your login has expired" onClose={() => setTurn(turn + 1)}>
       <div class="stack">
         <p>Log in to continue. What you typed is kept.</p>
-        <TokenForm {...given} />
+        <LoginForm {...given} />
       </div>
     </Dialog>
   )
