@@ -224,6 +224,26 @@ create table lease (
   autovacuum_vacuum_cost_delay = 0
 );
 
+-- What the handler of a job logged in an attempt: its last lines, one JSON object per line. Written by the holder of the
+-- job's lease while the attempt runs, about once a second, and with its end. A job that logs nothing has no row. Rows are
+-- deleted with the job.
+create table job_log (
+  job_id uuid not null,
+  -- The run that wrote `lines`. Several runs may have the same number of attempt: a crash, a snooze and a suspension return it.
+  lease uuid not null,
+  -- Lines that this run has logged, including those that are no longer kept. A write with a smaller number came too late.
+  count int not null,
+  -- The same for all runs of the attempt.
+  total int not null,
+  attempt smallint not null,
+  -- The last lines of this run.
+  lines text not null,
+  -- The last lines of earlier runs of the attempt, as far as they fit beside `lines`.
+  earlier text,
+
+  constraint job_log_pkey primary key (job_id, attempt)
+);
+
 -- A job that died and whose follow-up the code of its kind must still compute: the pod that recorded the death did not
 -- have the code, or crashed. The next pod with the code makes the follow-up and deletes the row. The row has all that
 -- this takes, because the job may be requeued or deleted first.

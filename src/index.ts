@@ -50,6 +50,7 @@ export {
   UnknownKind
 } from "./queue/JobErrors.js"
 export { Kinds } from "./queue/Kinds.js"
+export { JobLogs, type LoggedLine, type StoredLog } from "./queue/logs/JobLogs.js"
 export { type Enqueued, Queue } from "./queue/Queue.js"
 export { JobSearch } from "./queue/search/JobSearch.js"
 export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "./queue/settings/QueueDeclaration.js"

@@ -11,6 +11,7 @@ import * as MetricsConfig from "../history/MetricsConfig.js"
 import * as AccessConfig from "../http/access/AccessConfig.js"
 import * as ServerConfig from "../http/ServerConfig.js"
 import * as HealthOptions from "../http/server/HealthAddress.js"
+import * as JobLogs from "../queue/logs/JobLogs.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import * as Streams from "../queue/workflow/Streams.js"
 import * as SchedulerConfig from "../schedule/SchedulerConfig.js"
@@ -53,6 +54,7 @@ export const sections: ReadonlyArray<Section> = [
     "Metrics, logs and traces",
     MetricsConfig.settings,
     LogConfig.settings,
+    JobLogs.settings,
     TracingConfig.settings,
     Masking.settings
   )

@@ -4,6 +4,7 @@ import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { JobLogs } from "../queue/logs/JobLogs.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { Queue } from "../queue/Queue.js"
 import type { JobOverview } from "../queue/search/JobOverview.js"
@@ -24,6 +25,7 @@ export type Ports =
   | Queues
   | JobAdmin
   | JobSearch
+  | JobLogs
   | Operations
   | Workflows
   | Batches

@@ -1,7 +1,9 @@
 import * as ErrorText from "../core/ErrorText.js"
 import type { HistoryEntry, StoredJob } from "../core/StoredJob.js"
 import * as Response from "../http/jobs/JobView.js"
+import { LineView as LineResponse } from "../http/jobs/LogsRoutes.js"
 import { WhyView as WhyResponse } from "../http/jobs/WhyView.js"
+import type { LoggedLine, StoredLog } from "../queue/logs/LoggedLine.js"
 import type { Why } from "../queue/why/Reason.js"
 import * as PlainFields from "./PlainFields.js"
 
@@ -13,6 +15,15 @@ export interface AttemptView extends PlainFields.PlainFields<HistoryEntry> {
 
 /** Why a job is in its current state. */
 export interface WhyView extends PlainFields.PlainFields<Why> {}
+
+/** A line that a handler logged. */
+export interface LineView extends PlainFields.PlainFields<LoggedLine> {}
+
+/** What is stored of the log of an attempt. */
+export interface LogView extends Omit<StoredLog, "lines"> {
+  /** The lines, oldest first. */
+  readonly lines: ReadonlyArray<LineView>
+}
 
 /** A job as it is stored. `lastError` is the message of the last error. */
 export interface JobView
@@ -27,6 +38,11 @@ export interface JobView
 
 /** @internal */
 export const whyOf: (why: Why) => WhyView = PlainFields.of(WhyResponse)
+
+const lineOf = PlainFields.of(LineResponse)
+
+/** @internal */
+export const logOf = ({ lines, ...log }: StoredLog): LogView => ({ ...log, lines: lines.map((line) => lineOf(line)) })
 
 /** @internal */
 export const errorOf = (

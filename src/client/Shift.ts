@@ -5,6 +5,7 @@ import type { StoredJob } from "../core/StoredJob.js"
 import { JobAdmin as JobAdminPort } from "../queue/JobAdmin.js"
 import { JobNotFound, ResultTimeout } from "../queue/JobErrors.js"
 import * as JobResult from "../queue/JobResult.js"
+import { JobLogs } from "../queue/logs/JobLogs.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
 import { JobSearch } from "../queue/search/JobSearch.js"
@@ -60,6 +61,8 @@ export interface Shift {
   job(id: string): Promise<JobView.JobView>
   /** Why the job is not running, or its state. */
   why(id: string): Promise<JobView.WhyView>
+  /** What the job's handler has logged, by attempt: the last lines of each. Empty if it has logged nothing. Rejects with JobNotFoundError. */
+  logs(id: string): Promise<ReadonlyArray<JobView.LogView>>
   /** Cancels a job. A pending job is cancelled immediately; the handler of a running job gets an abort signal. */
   cancel(id: string): Promise<JobView.JobView>
   /** Makes a dead, cancelled or done job pending and due now. Resets its attempts and deletes its result and last error. */
@@ -299,6 +302,17 @@ export const make = (
     result,
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(idOf("job", id))))),
     why,
+    logs: async (given) => {
+      const id = idOf("logs", given)
+      const stored = Effect.flatMap(JobLogs, (logs) => logs.read(id))
+      const found = await run(
+        Effect.zipRight(
+          Effect.flatMap(JobSearch, (search) => search.get(id)),
+          stored
+        )
+      )
+      return found.map(JobView.logOf)
+    },
     cancel: async (id) => act(idOf("cancel", id), (admin) => admin.cancel),
     requeue: async (id) => act(idOf("requeue", id), (admin) => admin.requeue),
     jobs: JobAdmin.make(engine),

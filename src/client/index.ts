@@ -46,7 +46,7 @@ export {
   type ScheduleOptions
 } from "./JobDefinition.js"
 export type { JobFilter } from "./JobFilter.js"
-export type { AttemptView, JobView, WhyView } from "./JobView.js"
+export type { AttemptView, JobView, LineView, LogView, WhyView } from "./JobView.js"
 export type { Listing, ListOptions, Page } from "./Listing.js"
 export {
   type MissionControl,

@@ -8,6 +8,7 @@ import type { Enqueued, Queue } from "../queue/Queue.js"
 import type { DeclaredRateLimit } from "../rate-limits/LimitOptions.js"
 import * as RateLimit from "../rate-limits/RateLimit.js"
 import type { RateLimits } from "../rate-limits/RateLimits.js"
+import * as AttemptLog from "./AttemptLog.js"
 import type { JobContext } from "./JobContext.js"
 import type * as PromiseContext from "./PromiseContext.js"
 import type { HandlerLog, LogLine } from "./PromiseContext.js"
@@ -99,16 +100,20 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
 
 export type { HandlerLog, LogLine }
 
-/** A log whose lines have the annotations of the runtime, and these. */
+/** A log whose lines have the annotations of the runtime, and these, and are stored with the attempt. */
 export const logOf = (
   runtime: Runtime.Runtime<never>,
+  attempt: AttemptLog.AttemptLog | undefined,
   annotations: Readonly<Record<string, unknown>> = {}
 ): HandlerLog => {
   const line =
     (level: LogLevel.LogLevel): LogLine =>
     (...given) =>
       // Fields are not annotations: they would replace those of the same name, and their values are read when a line is made.
-      void Runtime.runSync(runtime, Effect.annotateLogs(Effect.logWithLevel(level, ...given), annotations))
+      void Runtime.runSync(
+        runtime,
+        Effect.logWithLevel(level, ...given).pipe(Effect.annotateLogs(annotations), AttemptLog.within(attempt))
+      )
   return {
     debug: line(LogLevel.Debug),
     info: line(LogLevel.Info),
@@ -209,7 +214,7 @@ class RunningPromise implements PromiseJobContext {
     this.attempt = job.attempt
     this.attempts = job.attempts
     this.meta = job.meta
-    this.log = logOf(runtime)
+    this.log = logOf(runtime, job.attemptLog)
     this.run = runIn(runtime)
     this.#job = job
     this.#clock = clock

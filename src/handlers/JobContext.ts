@@ -3,6 +3,7 @@ import type { JobId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { ClaimedExecution } from "../queue/Queue.js"
+import type { AttemptLog } from "./AttemptLog.js"
 
 export interface LateSuccess {
   readonly result: unknown
@@ -28,6 +29,8 @@ export interface JobContext {
   readonly meta: unknown
   /** Set if the job is a workflow execution. */
   readonly execution?: ClaimedExecution | undefined
+  /** Keeps the lines that the handler logs. */
+  readonly attemptLog?: AttemptLog | undefined
   /** Reports the result of a handler that succeeded although it was interrupted, and would otherwise be dropped. */
   succeededLate?(late: LateSuccess): void
   /** Stores a JSON value that describes the job's progress, shown in Mission Control and the API. */

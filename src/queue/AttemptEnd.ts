@@ -5,6 +5,7 @@ import { storableText } from "../core/Storable.js"
 import type { DeadReason, FollowUp } from "../core/StoredJob.js"
 import type { Continuation, Wait } from "../core/Suspension.js"
 import * as Tagged from "../core/Tagged.js"
+import type { AttemptLog } from "./logs/JobLogs.js"
 
 /** The result of an attempt, decided by the pod that ran it and fenced by its lease. */
 export interface AttemptEnd {
@@ -26,6 +27,8 @@ export interface AttemptEnd {
    * commit, the end of this attempt is the one that was passed.
    */
   readonly unanswered?: ReadonlyArray<AttemptEnd> | undefined
+  /** What the attempt has logged and is not stored yet, to be stored with the end. */
+  readonly log?: AttemptLog | undefined
   /**
    * Called after the end is written, with the job's new status and, if it died, the reason. Not called if the lease was
    * lost.

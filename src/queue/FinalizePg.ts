@@ -4,11 +4,13 @@ import type { JobId } from "../core/Ids.js"
 import type { DeadReason } from "../core/StoredJob.js"
 import { never } from "../core/Suspension.js"
 import type { Database } from "../database/Database.js"
-import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { type DatabaseError, isDataError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
 import { type AttemptEnd, type End, errorText, type NextStatus, withoutSuperseded } from "./AttemptEnd.js"
 import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
+import type { AttemptLog } from "./logs/JobLogs.js"
+import * as JobLogsPg from "./logs/JobLogsPg.js"
 import type { Queue } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
 import { isChanged } from "./workflow/ChangedCode.js"
@@ -120,6 +122,18 @@ export const make = (
   const { direct, sql, transaction } = database
   const counted = CountedEnds.make(database)
   const lifetimes = LifetimesPg.make(database)
+  const jobLogs = JobLogsPg.make(database)
+
+  /** Before the ends are written: the statement compares the leases. A log must not keep a job from ending. */
+  const writeLogs = (ends: ReadonlyArray<AttemptEnd>) => {
+    const logs: Array<AttemptLog> = []
+    for (const { log } of ends) if (log !== undefined) logs.push(log)
+    return logs.length === 0
+      ? undefined
+      : Effect.catchIf(jobLogs.write(logs), isDataError, (error) =>
+          Effect.logError("the database rejected what jobs have logged", error)
+        )
+  }
 
   // `Effect.fnUntraced` instead of `Effect.gen`: V8 creates a hidden class in old space for every generator function
   // that runs. A generator function per call would thereby keep the results in its scope, and all that they refer to, in
@@ -297,6 +311,8 @@ export const make = (
     const linked = rest.filter((end) => end.linked === true).filter(isEnded)
     const waiting = rest.filter(isSuspended)
     const movedOn = superseded.map(({ id }) => id)
+    const logging = writeLogs(ends)
+    if (logging !== undefined) yield* logging
     if (plain.length > 0) movedOn.push(...(yield* finish(plain, now, inTransaction)))
     // Pause first: otherwise one of these jobs could be claimed again in between.
     const cooling = rest.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)

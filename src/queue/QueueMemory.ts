@@ -27,6 +27,7 @@ import {
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { layerMemory } from "./Kinds.js"
+import * as JobLogsMemory from "./logs/JobLogsMemory.js"
 import { nextPurge, purgeAll } from "./PurgeMemory.js"
 import {
   type ClaimedJob,
@@ -55,6 +56,7 @@ import { WorkflowTable } from "./workflow/WorkflowTableMemory.js"
 type Table = typeof JobTableMemory.JobTable.Service
 type QueueTables = typeof QueuesMemory.QueueTable.Service
 type WorkflowTables = typeof WorkflowTable.Service
+type LogTables = typeof JobLogsMemory.LogTable.Service
 
 const claimAll = (
   table: Table,
@@ -156,6 +158,7 @@ const finalizeAll = (
   table: Table,
   queues: QueueTables,
   workflows: WorkflowTables,
+  logs: LogTables,
   ends: ReadonlyArray<AttemptEnd>,
   now: number,
   /** Whether an earlier try wrote this end at this time. */
@@ -169,6 +172,7 @@ const finalizeAll = (
       end.written?.(before.status, now, before.reason)
       return []
     }
+    if (end.log !== undefined) logs.write(end.log)
     ended(queues, row, end, now)
     // Jobs that wait for this key may now be claimable.
     if (row.key !== undefined && formOf(queues.rows.get(row.queue), now).keyed) table.wakeAfter(row.queue)
@@ -258,6 +262,7 @@ const make = (
   table: Table,
   tables: QueueTables,
   workflows: WorkflowTables,
+  logs: LogTables,
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined,
@@ -273,7 +278,7 @@ const make = (
       const { current, superseded } = withoutSuperseded(ends)
       const wasWritten = (end: AttemptEnd, at: number) =>
         at === firstTry || (end.unanswered !== undefined && at === firstTries.get(end.unanswered))
-      const movedOn = finalizeAll(table, tables, workflows, current, firstTry ?? now, wasWritten)
+      const movedOn = finalizeAll(table, tables, workflows, logs, current, firstTry ?? now, wasWritten)
       firstTries.set(ends, firstTry ?? now)
       return [...superseded.map(({ id }) => id), ...movedOn]
     }),
@@ -348,6 +353,7 @@ const queue = Layer.effect(
       yield* JobTableMemory.JobTable,
       yield* QueuesMemory.QueueTable,
       yield* WorkflowTable,
+      yield* JobLogsMemory.LogTable,
       yield* Queues,
       yield* Routes.Routes,
       yield* Tracing
@@ -365,6 +371,8 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   JobTableMemory.layer,
   QueuesMemory.table,
   WorkflowTable.layer,
+  JobLogsMemory.LogTable.layer,
+  JobLogsMemory.layer,
   QueuesMemory.layer,
   JobsMemory.layer,
   JobDiagnosisMemory.layer,

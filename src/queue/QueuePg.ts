@@ -29,6 +29,7 @@ import { DirectHandoff } from "./handoff/DirectHandoff.js"
 import * as DirectHandoffPg from "./handoff/DirectHandoffPg.js"
 import * as JobSql from "./JobSql.js"
 import * as KindsPg from "./KindsPg.js"
+import * as JobLogsPg from "./logs/JobLogsPg.js"
 import { Notifier } from "./Notifier.js"
 import * as PurgePg from "./PurgePg.js"
 import { type HeldJob, Queue, type Recovered, type Submit, submitterOf } from "./Queue.js"
@@ -311,6 +312,7 @@ export const layer: Layer.Layer<
       JobSearchPg.layer,
       JobOverviewPg.layer,
       JobDiagnosisPg.layer,
+      JobLogsPg.layer,
       KindsPg.layer,
       RoutesPg.layer,
       Transactions.layer

@@ -2,6 +2,7 @@ import type { Operations } from "./admin/Operations.js"
 import type { Batches } from "./batch/Batches.js"
 import type { JobAdmin } from "./JobAdmin.js"
 import type { Kinds } from "./Kinds.js"
+import type { JobLogs } from "./logs/JobLogs.js"
 import type { Queue } from "./Queue.js"
 import type { JobOverview } from "./search/JobOverview.js"
 import type { JobSearch } from "./search/JobSearch.js"
@@ -17,6 +18,7 @@ export type QueuePorts =
   | JobSearch
   | JobOverview
   | JobDiagnosis
+  | JobLogs
   | Operations
   | Batches
   | Workflows

@@ -11,12 +11,12 @@ import {
   Predicate,
   Tracer
 } from "effect"
+import type { Level } from "./Level.js"
 import * as LogValue from "./LogValue.js"
 import * as Masking from "./Masking.js"
 import { nearest } from "./tracing/OtlpSpan.js"
 
-/** Levels as they are written. */
-export type Level = "trace" | "debug" | "info" | "warn" | "error" | "fatal"
+export type { Level }
 
 /** One log event: plain JSON with the same names for every destination. */
 export interface LogLine {

@@ -3,6 +3,7 @@ import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import type { PodId } from "../core/Ids.js"
 import { MinuteBuckets } from "../history/MinuteBuckets.js"
+import { JobLogs } from "../queue/logs/JobLogs.js"
 import { Queue, type Submit } from "../queue/Queue.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import { Schedules } from "../schedule/Schedules.js"
@@ -12,9 +13,9 @@ import { Schedules } from "../schedule/Schedules.js"
  * results.
  */
 export const make = (
-  context: Context.Context<Queue | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
+  context: Context.Context<Queue | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
 ): {
-  readonly layer: Layer.Layer<Queue | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
+  readonly layer: Layer.Layer<Queue | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
   /**
    * Disconnects the pod, removes its pod row and releases its leadership. Its jobs stay running until they are
    * recovered.
@@ -22,6 +23,7 @@ export const make = (
   readonly disconnect: (pod: PodId) => Effect.Effect<void>
 } => {
   const queue = Context.get(context, Queue)
+  const logs = Context.get(context, JobLogs)
   const workflows = Context.get(context, Workflows)
   const { streams } = workflows
   const pods = Context.get(context, Pods)
@@ -49,6 +51,7 @@ export const make = (
         return Effect.orDie(removePod(pod))
       }),
     layer: Layer.mergeAll(
+      Layer.succeed(JobLogs, { ...logs, write: (written) => unless(undefined, logs.write(written)) }),
       Layer.succeed(Queue, {
         enqueue: (jobs) => (disconnected ? Effect.never : queue.enqueue(jobs)),
         enqueueInside: (run, jobs) => (disconnected ? Effect.never : queue.enqueueInside(run, jobs)),

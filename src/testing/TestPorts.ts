@@ -14,6 +14,7 @@ import { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { JobsMemory } from "../queue/JobsMemory.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { JobLogs } from "../queue/logs/JobLogs.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
@@ -40,6 +41,7 @@ export type TestPorts =
   | JobAdmin
   | JobSearch
   | JobDiagnosis
+  | JobLogs
   | Operations
   | Batches
   | Workflows

@@ -38,6 +38,7 @@ import type { Batches } from "../queue/batch/Batches.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
+import type { JobLogs } from "../queue/logs/JobLogs.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueuePg from "../queue/QueuePg.js"
 import type { JobOverview } from "../queue/search/JobOverview.js"
@@ -83,6 +84,7 @@ type QueuePorts =
   | Queues
   | JobAdmin
   | JobSearch
+  | JobLogs
   | Operations
   | Batches
   | Workflows

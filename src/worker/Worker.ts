@@ -12,6 +12,7 @@ import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import { Kinds } from "../queue/Kinds.js"
+import type { JobLogs } from "../queue/logs/JobLogs.js"
 import { isQueueName } from "../queue/NewJob.js"
 import { type ClaimedJob, Queue } from "../queue/Queue.js"
 import type { DeclaredQueue, DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
@@ -33,11 +34,13 @@ import * as Gauges from "./Gauges.js"
 import * as DuePoller from "./loops/DuePoller.js"
 import * as JobHeartbeat from "./loops/JobHeartbeat.js"
 import { Leader } from "./loops/Leader.js"
+import * as LogFlush from "./loops/LogFlush.js"
 import * as PodHeartbeat from "./loops/PodHeartbeat.js"
 import * as Reaper from "./loops/Reaper.js"
 import * as Rebalancer from "./loops/Rebalancer.js"
 import * as SlotReconciler from "./loops/SlotReconciler.js"
 import { Pod } from "./Pod.js"
+import { AttemptLogs } from "./slots/AttemptLogs.js"
 import * as CodeRelease from "./slots/CodeRelease.js"
 import { Deadlines } from "./slots/Deadlines.js"
 import { Finalizer } from "./slots/Finalizer.js"
@@ -84,7 +87,7 @@ export interface WorkerOptions<R, L = never> {
   readonly loops: PodLoops<L>
 }
 
-type QueuePorts = Queue | Queues | Kinds | Routes | Transactions | Wakeups | DirectHandoff
+type QueuePorts = Queue | Queues | Kinds | JobLogs | Routes | Transactions | Wakeups | DirectHandoff
 type Ports = QueuePorts | RateLimits | Hints | Pods | Shares | Leadership | Schedules
 type Configs = WorkerConfig | ClusterConfig
 type Needs = Ports | Configs | Metrics
@@ -108,6 +111,7 @@ const startAll = <R, L>({ features, queues, registry, releases, workers }: Parts
     for (const loop of loops) if (typeof loop !== "function") yield* runLoop(loop)
     const onHeld = yield* JobHeartbeat.start
     yield* JobHeartbeat.listenForCancels
+    yield* LogFlush.start
     const duePoller = yield* DuePoller.start
     // Closes the supervisors in parallel, so that all queues drain within one grace period.
     const queueScope = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
@@ -150,6 +154,7 @@ const assembled = <R, L>({ features, queues, registry, workers }: Omit<Parts<R, 
     const shared = pod.pipe(
       Context.add(PodHeartbeat.PodHeartbeat, heartbeat),
       Context.add(Finalizer, yield* Finalizer.make),
+      Context.add(AttemptLogs, yield* AttemptLogs.make),
       Context.add(Deadlines, yield* Deadlines.make)
     )
     const { id } = Context.get(pod, Pod)

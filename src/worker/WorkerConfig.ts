@@ -1,6 +1,7 @@
 import { Context, type Duration, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import * as JobLogs from "../queue/logs/JobLogs.js"
 import * as Masking from "../telemetry/Masking.js"
 import type { WrittenEnd } from "./slots/JobMetrics.js"
 
@@ -42,14 +43,14 @@ export const settings = {
 export class WorkerConfig extends Context.Tag("nightshift/worker/WorkerConfig")<
   WorkerConfig,
   Setting.Values<typeof settings> &
-    Partial<Setting.Values<typeof Masking.settings>> & {
+    Partial<Setting.Values<typeof Masking.settings & typeof JobLogs.settings>> & {
       /** Called after the end of an attempt is written. Must not throw. */
       readonly onEnd?: ((end: WrittenEnd) => void) | undefined
     }
 >() {
   static readonly layer: Layer.Layer<WorkerConfig, ConfigError> = Layer.effect(
     WorkerConfig,
-    Setting.group({ ...settings, ...Masking.settings })
+    Setting.group({ ...settings, ...Masking.settings, ...JobLogs.settings })
   )
 }
 

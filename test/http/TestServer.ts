@@ -35,6 +35,7 @@ import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
 import type { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
+import type { JobLogs } from "../../src/queue/logs/JobLogs.js"
 import type { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
@@ -138,7 +139,7 @@ type Access = typeof AccessConfig.Service
 export type Configs = Partial<Config & Access>
 
 type JobActs = Queue | Queues | JobAdmin | Operations | Batches | Workflows | Kinds | Routes | Transactions
-type JobPorts = JobActs | JobSearch | JobOverview | JobDiagnosis
+type JobPorts = JobActs | JobSearch | JobLogs | JobOverview | JobDiagnosis
 type QueuePorts = JobPorts | Schedules | RateLimits
 export type Ports = QueuePorts | Pods | Leadership | HistoryPorts | Sessions | Audit | Idempotency | SavedViews
 

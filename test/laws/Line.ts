@@ -7,6 +7,7 @@ import { Operations } from "../../src/queue/admin/Operations.js"
 import { Batches } from "../../src/queue/batch/Batches.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
+import { JobLogs } from "../../src/queue/logs/JobLogs.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
 import { type ClaimedJob, type Enqueued, type EnqueueError, type HeldJob, Queue } from "../../src/queue/Queue.js"
 import { JobOverview } from "../../src/queue/search/JobOverview.js"
@@ -24,6 +25,7 @@ export type Ports =
   | JobSearch
   | JobOverview
   | JobDiagnosis
+  | JobLogs
   | Operations
   | Batches
   | Workflows
@@ -46,6 +48,7 @@ export interface Line {
   readonly batches: typeof Batches.Service
   readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
+  readonly logs: typeof JobLogs.Service
   readonly routes: typeof Routes.Service
   readonly transactions: typeof Transactions.Service
   readonly advance: Advance
@@ -97,6 +100,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
     const batches = yield* Batches
     const workflows = yield* Workflows
     const kinds = yield* Kinds
+    const logs = yield* JobLogs
     const routes = yield* Routes
     const transactions = yield* Transactions
     const ids = yield* makeGenerator
@@ -144,6 +148,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       batches,
       workflows,
       kinds,
+      logs,
       routes,
       transactions,
       advance,

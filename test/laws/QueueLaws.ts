@@ -13,6 +13,7 @@ import { jobAdminLaws } from "./JobAdminLaws.js"
 import { keyLaws } from "./KeyLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
 import { type Advance, lawOf, type Ports } from "./Line.js"
+import { logLaws } from "./LogLaws.js"
 import { operationsLaws } from "./OperationsLaws.js"
 import { overviewLaws } from "./OverviewLaws.js"
 import { pauseLaws } from "./PauseLaws.js"
@@ -51,6 +52,7 @@ const chapters = {
   "undo of a requeue with children": undoChildrenLaws,
   "undo of actions on executions": undoExecutionLaws,
   kinds: kindsLaws,
+  "logs of attempts": logLaws,
   routes: routesLaws,
   "queue settings": queuesLaws,
   "pauses and cool-downs": pauseLaws,

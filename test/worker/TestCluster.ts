@@ -13,6 +13,7 @@ import type { Batches } from "../../src/queue/batch/Batches.js"
 import { DirectHandoff } from "../../src/queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../../src/queue/JobAdmin.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
+import type { JobLogs } from "../../src/queue/logs/JobLogs.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import type { JobSearch } from "../../src/queue/search/JobSearch.js"
@@ -44,6 +45,7 @@ export type Ports =
   | Queues
   | JobAdmin
   | JobSearch
+  | JobLogs
   | Operations
   | Batches
   | Kinds

@@ -1,5 +1,6 @@
 import { Cause, Effect, Exit, type Fiber, Option, Runtime } from "effect"
 import { watchdog } from "../../core/Watchdog.js"
+import * as AttemptLog from "../../handlers/AttemptLog.js"
 import { type HandlerLog, logOf } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -58,7 +59,7 @@ export class RunJournal extends Journal implements WatchHost {
 
   /** The log of a step's code. */
   log(step: string): HandlerLog {
-    return logOf(this.runtime, { [stepAnnotation]: step })
+    return logOf(this.runtime, AttemptLog.currentIn(this.runtime), { [stepAnnotation]: step })
   }
 
   /** Starts an effect that limits a step, such as a timer. */

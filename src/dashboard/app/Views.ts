@@ -9,6 +9,7 @@ import type { ScheduleView } from "../../http/admin/ScheduleView.js"
 import type { BotView, DeliveryView, SourceView } from "../../http/bots/BotsRoutes.js"
 import type { ActedJob as ActedJobView, JobsPage, WaitsView } from "../../http/jobs/JobsRoutes.js"
 import type { JobView } from "../../http/jobs/JobView.js"
+import type { LogsView } from "../../http/jobs/LogsRoutes.js"
 import type { OperationView, Total as TotalView } from "../../http/jobs/OperationView.js"
 import type { View } from "../../http/jobs/ViewsRoutes.js"
 import type { WhyView } from "../../http/jobs/WhyView.js"
@@ -26,6 +27,8 @@ export type Why = typeof WhyView.Encoded
 export type Queue = typeof QueueView.Encoded
 export type QueueSeries = typeof QueuesView.Encoded
 export type JobWaits = typeof WaitsView.Encoded
+export type JobLogs = typeof LogsView.Encoded
+export type LoggedLine = JobLogs["attempts"][number]["lines"][number]
 export type Kinds = typeof KindsView.Encoded
 export type Kind = typeof KindView.Encoded
 export type Durations = typeof DurationsView.Encoded

@@ -22,6 +22,7 @@ import { CountsCache } from "../jobs/CountsCache.js"
 import * as GroupsRoutes from "../jobs/GroupsRoutes.js"
 import * as JobsRoutes from "../jobs/JobsRoutes.js"
 import { ListCache } from "../jobs/ListCache.js"
+import * as LogsRoutes from "../jobs/LogsRoutes.js"
 import * as ViewsRoutes from "../jobs/ViewsRoutes.js"
 import { EventStreams } from "../live/EventStreams.js"
 import * as EventsRoutes from "../live/EventsRoutes.js"
@@ -38,6 +39,7 @@ import * as SessionRoutes from "./SessionRoutes.js"
 /** The HTTP API's contract: requests and responses of every route. */
 const Api = HttpApi.make("nightshift")
   .add(JobsRoutes.group)
+  .add(LogsRoutes.group)
   .add(BulkRoutes.group)
   .add(BatchesRoutes.group)
   .add(GroupsRoutes.group)
@@ -73,6 +75,7 @@ export const specification = (): OpenApi.OpenAPISpec => OpenApi.fromApi(Api)
 const contract = HttpApiBuilder.api(Api).pipe(
   Layer.provide([
     JobsRoutes.layer,
+    LogsRoutes.layer,
     BulkRoutes.layer,
     BatchesRoutes.layer,
     WorkflowsRoutes.layer,

@@ -214,12 +214,12 @@ const make = Effect.gen(function* () {
       )
     )
 
-  /** Deletes what was kept of deleted executions for an undo. */
+  /** Deletes what was kept of deleted jobs for an undo. */
   const deletedSteps = sql.literal(
-    stepTables
+    [["job_log", "is_deleted"], ...stepTables.map((table) => [table, "is_deleted_execution"])]
       .map(
-        (table) => `of_${table} as (
-            delete from ${schema}.${table} s where s.job_id = any(array(select job_id from gone where is_deleted_execution))
+        ([table, condition]) => `of_${table} as (
+            delete from ${schema}.${table} s where s.job_id = any(array(select job_id from gone where ${condition}))
               and not exists (select from ${schema}.job j where j.id = s.job_id))`
       )
       .join(", ")
@@ -235,7 +235,7 @@ const make = Effect.gen(function* () {
           with gone as (
             delete from ${undos} u where (u.act, u.job_id) in
               (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${undoBatch})
-            returning u.job_id, u.execution is not null as is_deleted_execution
+            returning u.job_id, u.action = 'delete' as is_deleted, u.execution is not null as is_deleted_execution
           ), ${deletedSteps}
           select count(*)::int as count from gone`)
         const count = gone?.count ?? 0

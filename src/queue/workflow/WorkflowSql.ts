@@ -20,14 +20,16 @@ import * as RunningStepSql from "./RunningStepSql.js"
 export const stepTables = ["workflow_step", "workflow_stream", "workflow_chunk", "workflow_lifetime", "workflow_tag"]
 
 /**
- * Deletes the journal, streams, tags, waits and links of deleted jobs. For plain jobs the arrays are empty and nothing is read.
- * Steps, streams and tags stay where `keepsSteps` is true: the undo of the delete needs them.
+ * Deletes the logs, journal, streams, tags, waits and links of deleted jobs. For plain jobs all arrays but the first are empty
+ * and nothing is read. Logs, steps, streams and tags stay where `keepsSteps` is true: the undo of the delete needs them.
  */
 export const forgotten = (schema: string, old: string, keepsSteps = "false"): string => {
   const executions = `any(array(select dedupe_key from ${old} where woken is not null))`
   const ids = `any(array(select id from ${old} where woken is not null and not ${keepsSteps}))`
   const ofJobs = (table: string) => `forgotten_${table} as (delete from ${schema}.${table} where job_id = ${ids})`
-  return `${stepTables.map(ofJobs).join(", ")}, forgotten_waits as (
+  return `forgotten_logs as (
+    delete from ${schema}.job_log where job_id = any(array(select id from ${old} where not ${keepsSteps}))
+  ), ${stepTables.map(ofJobs).join(", ")}, forgotten_waits as (
     delete from ${schema}.workflow_deferred where execution = ${executions}
   ), forgotten_children as (
     delete from ${schema}.workflow_child where parent = ${executions}

@@ -15,6 +15,7 @@ import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import { JobAdmin } from "../../queue/JobAdmin.js"
 import type { JobsMemory } from "../../queue/JobsMemory.js"
 import { Kinds } from "../../queue/Kinds.js"
+import { JobLogs } from "../../queue/logs/JobLogs.js"
 import { Queue } from "../../queue/Queue.js"
 import * as QueueMemory from "../../queue/QueueMemory.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
@@ -39,6 +40,7 @@ type QueuePorts =
   | Queues
   | JobAdmin
   | JobSearch
+  | JobLogs
   | Operations
   | Batches
   | Workflows
@@ -115,6 +117,7 @@ export const over = (
     far(Queues, ["known"]),
     far(JobAdmin),
     far(JobSearch, ["await"]),
+    far(JobLogs),
     far(Operations),
     far(Batches),
     Context.make(Workflows, workflowsOver(wire, Context.get(tables, Workflows))),

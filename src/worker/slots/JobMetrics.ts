@@ -2,6 +2,7 @@ import type { Tracer } from "effect"
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { DeadReason } from "../../core/StoredJob.js"
 import type { AttemptEnd, End, NextStatus } from "../../queue/AttemptEnd.js"
+import type { AttemptLog } from "../../queue/logs/JobLogs.js"
 import type { ClaimedJob } from "../../queue/Queue.js"
 import type { KindTally } from "../../telemetry/KindTally.js"
 import type { Tally } from "../../telemetry/Tally.js"
@@ -58,7 +59,8 @@ class CountedEnd implements AttemptEnd {
     private readonly sinceDue: number,
     private readonly tally: KindTally,
     private readonly listeners: Listeners,
-    readonly unanswered?: ReadonlyArray<AttemptEnd>
+    readonly unanswered?: ReadonlyArray<AttemptEnd>,
+    readonly log?: AttemptLog
   ) {
     this.id = job.id
     this.lease = job.lease
@@ -111,8 +113,9 @@ export const make = (
       end: End,
       began: number,
       over: number,
-      unanswered?: ReadonlyArray<AttemptEnd>
-    ): AttemptEnd => new CountedEnd(job, end, over - began, over - job.runAt, of(job.kind), listeners, unanswered),
+      unanswered?: ReadonlyArray<AttemptEnd>,
+      log?: AttemptLog
+    ): AttemptEnd => new CountedEnd(job, end, over - began, over - job.runAt, of(job.kind), listeners, unanswered, log),
 
     /** The result of a job that was claimed and never started. */
     unstarted: (job: ClaimedJob, end: End): AttemptEnd =>

@@ -1,17 +1,5 @@
 import { TransactionConnection } from "@effect/sql/SqlClient"
-import {
-  Cause,
-  type Clock,
-  Data,
-  Duration,
-  Effect,
-  Either,
-  Exit,
-  Option,
-  RuntimeFlags,
-  RuntimeFlagsPatch,
-  type Tracer
-} from "effect"
+import { Cause, type Clock, Data, Duration, Effect, Either, Exit, Option, type Tracer } from "effect"
 import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
@@ -28,12 +16,14 @@ import type { JobKind } from "../../queue/Job.js"
 import { jsonText } from "../../queue/NewJob.js"
 import type { ClaimedExecution, ClaimedJob, Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
+import { type AttemptLines, type AttemptLogs, RunLog } from "./AttemptLogs.js"
 import * as CodeRelease from "./CodeRelease.js"
 import * as DatabaseFailure from "./DatabaseFailure.js"
 import type { FailureLog } from "./FailureLog.js"
 import type { Finalizer } from "./Finalizer.js"
 import type { JobMetrics } from "./JobMetrics.js"
 import * as Judge from "./Judge.js"
+import * as KeptResult from "./KeptResult.js"
 import type { LocalQueue } from "./LocalQueue.js"
 import { annotated, LoggedJob } from "./LoggedJob.js"
 import * as ProcessSpan from "./ProcessSpan.js"
@@ -51,6 +41,8 @@ export interface Run {
   deadline: number
   readonly transactional: boolean
   readonly timeoutHint: Handler<unknown>["timeoutHint"]
+  /** What the handler has logged, if it has logged anything. */
+  lines: AttemptLines | undefined
 }
 
 /** Runs one job at a time. */
@@ -76,6 +68,7 @@ export interface SlotContext<R> {
   readonly finalizer: typeof Finalizer.Service
   readonly metrics: JobMetrics
   readonly failures: FailureLog
+  readonly logs: typeof AttemptLogs.Service
   /** Usually undefined. */
   readonly tracer: Tracer.Tracer | undefined
   readonly clock: Clock.Clock
@@ -106,7 +99,7 @@ export const work = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void
     const { leave, somethingToDo } = context.localQueue.waiter(context.onIdle)
     const body = () => turn(slot, context, somethingToDo)
     return Effect.ensuring(Effect.whileLoop({ while: () => !slot.retired, body, step: () => {} }), leave)
-  }).pipe(annotated(new LoggedJob(slot)), Effect.locally(inHandler, true), guarded)
+  }).pipe(annotated(new LoggedJob(slot)), context.logs.keeping(slot), Effect.locally(inHandler, true), guarded)
 
 /** What a handler throws must not end the process. */
 const guarded = <R>(effect: Effect.Effect<void, never, R>) =>
@@ -167,7 +160,7 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
   const began = context.clock.unsafeCurrentTimeMillis()
   const deadline = steadyMillis(context.clock) + timeoutMillis(handler.kind)
   const { kind, timeoutHint, transactional } = handler
-  const run: Run = { job, kind, began, deadline, transactional, timeoutHint }
+  const run: Run = { job, kind, began, deadline, transactional, timeoutHint, lines: undefined }
   slot.run = run
   job.execution?.state.onExtend((millis = timeoutMillis(kind)) => {
     run.deadline = Math.max(run.deadline, steadyMillis(context.clock) + millis)
@@ -177,7 +170,7 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
   const handled = Effect.suspend(() => {
     const running = new RunningJob(context, job, slot, run)
     const effect = handler.run(payload, running)
-    return isUninterruptible(effect) ? keepingResult(effect, running) : effect
+    return KeptResult.around(effect, running)
   })
   const attempt =
     context.tracer === undefined
@@ -185,26 +178,6 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
       : ProcessSpan.around(context.tracer, job, Effect.mapErrorCause(handled, Thrown.plainCause))
   return handler.transactional ? runTransactional(slot, context, run, attempt) : runPlain(slot, context, run, attempt)
 }
-
-const disablesInterruption = RuntimeFlagsPatch.disable(RuntimeFlags.Interruption)
-
-/** Whether this is `Effect.uninterruptible(…)`, which Effect offers no test for. */
-const isUninterruptible = <R>(effect: Effect.Effect<unknown, unknown, R>): boolean => {
-  const { _op, effect_instruction_i0 } = effect as { readonly _op?: unknown; readonly effect_instruction_i0?: unknown }
-  return _op === "UpdateRuntimeFlags" && effect_instruction_i0 === disablesInterruption
-}
-
-/**
- * Reads the result in an uninterruptible region: after it, Effect drops the result if the fiber was interrupted
- * meanwhile.
- */
-const keepingResult = <R>(effect: Effect.Effect<unknown, unknown, R>, job: JobContext) =>
-  Effect.uninterruptible(
-    Effect.map(effect, (result) => {
-      job.succeededLate?.({ result, mayBePartial: false })
-      return result
-    })
-  )
 
 const runPlain = <R>(slot: Slot, context: SlotContext<R>, run: Run, attempt: Effect.Effect<unknown, unknown, R>) => {
   const ended = (exit: Exit.Exit<unknown, unknown>) => {
@@ -257,7 +230,7 @@ const runTransactional = <R>(
       return yield* new EndedOtherwise({ end })
     }
     const { id, isChild, key, lease, linked, queue } = job
-    finalized = [{ id, lease, end, queue, key, linked, isChild }]
+    finalized = [{ id, lease, end, queue, key, linked, isChild, log: run.lines?.final() }]
     const movedOn = yield* context.queue.finalize(finalized)
     if (movedOn.length > 0) return yield* new LeaseLost()
     // A heartbeat may find the job done and interrupt this fiber before it reads the reply to COMMIT.
@@ -297,7 +270,8 @@ export const conclude = <R>(
 ): Effect.Effect<void> => {
   const over = context.clock.unsafeCurrentTimeMillis()
   const shown = masked(context, run.job, released(context, run.job, followed(context, run.job, end)))
-  const written = write(context, context.metrics.ended(run.job, shown, run.began, over, unanswered))
+  const log = run.lines?.final()
+  const written = write(context, context.metrics.ended(run.job, shown, run.began, over, unanswered, log))
   return end._tag === "Done" ? written : Effect.zipLeft(written, context.failures.of(run.job, shown, over))
 }
 
@@ -377,6 +351,9 @@ class RunningJob<R> implements JobContext {
   }
   get execution() {
     return this.job.execution
+  }
+  get attemptLog() {
+    return new RunLog(this.context.logs, this.slot, this.run)
   }
 
   progress(value: unknown): Effect.Effect<void, InvalidJob | DatabaseError> {

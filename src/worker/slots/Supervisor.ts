@@ -15,6 +15,7 @@ import { Tally } from "../../telemetry/Tally.js"
 import { Tracing } from "../../telemetry/tracing/Tracing.js"
 import type { Pod } from "../Pod.js"
 import { WorkerConfig } from "../WorkerConfig.js"
+import { AttemptLogs } from "./AttemptLogs.js"
 import * as Claimer from "./Claimer.js"
 import { Deadlines } from "./Deadlines.js"
 import { FailureLog } from "./FailureLog.js"
@@ -88,6 +89,7 @@ export const start = <R>(
   | WorkerConfig
   | Deadlines
   | Finalizer
+  | AttemptLogs
   | Pod
   | Scope.Scope
 > =>
@@ -124,6 +126,7 @@ export const start = <R>(
       finalizer,
       metrics: JobMetrics.make(yield* Tally, name, tracer, config.onEnd),
       failures: new FailureLog(),
+      logs: yield* AttemptLogs,
       tracer: tracer === undefined ? undefined : Thrown.guarded(tracer),
       clock,
       chance: () => jitter.number(),

@@ -1,0 +1,2 @@
+/** Levels as they are written. */
+export type Level = "trace" | "debug" | "info" | "warn" | "error" | "fatal"
