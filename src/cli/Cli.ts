@@ -4,6 +4,7 @@ import * as Command from "./kit/Command.js"
 import * as Completions from "./kit/Completions.js"
 import { help } from "./kit/Help.js"
 import * as Input from "./kit/Input.js"
+import * as Screen from "./kit/Screen.js"
 
 /** Commands in the order shown by --help. Each is imported only when it runs, which keeps startup fast. */
 const commands: Readonly<Record<string, () => Promise<{ readonly command: Command.Command }>>> = {
@@ -83,7 +84,7 @@ export const run = (argv: ReadonlyArray<string>): Effect.Effect<unknown, unknown
     }
     const asksForHelp = rest.includes("--help") || rest.includes("-h")
     if (asksForHelp || (next === undefined && below.length > 0)) {
-      return yield* Console.log(help(command, path, process.stdout.isTTY === true))
+      return yield* Console.log(help(command, path, yield* Screen.stdout))
     }
     return yield* command.run(rest, path)
   })

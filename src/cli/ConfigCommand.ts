@@ -1,10 +1,10 @@
-import { Console, Effect } from "effect"
+import { Effect } from "effect"
 import type * as Setting from "../core/Setting.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as Environment from "./Environment.js"
 import * as Command from "./kit/Command.js"
 import * as Settings from "./Settings.js"
-import { printJson, table } from "./Terminal.js"
+import { printJson, printText, table } from "./Terminal.js"
 
 interface EffectiveSetting {
   readonly key: string
@@ -30,6 +30,6 @@ export const command = Command.make({
       const settings = Settings.all.map((setting) => effective(setting, environment))
       if (json) return yield* printJson(settings)
       const rows = settings.map(({ about, key, source, value }) => [key, value === "" ? "-" : value, source, about])
-      yield* Console.log(table(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows))
+      yield* printText(table(["KEY", "VALUE", "SOURCE", "DESCRIPTION"], rows, { wraps: true }))
     }).pipe(Settings.configured({}))
 })

@@ -41,7 +41,7 @@ export const command = Command.make({
     Effect.gen(function* () {
       const findings =
         given.url === undefined ? yield* examine(CommonOptions.databaseFlags(given)) : yield* HealthCheck.run(given.url)
-      const text = table(["", "CHECK", "FOUND"], findings.flatMap(rowsOf))
+      const text = table(["", "CHECK", "FOUND"], findings.flatMap(rowsOf), { wraps: true })
       yield* print(given.json, { ok: !DoctorRun.hasFailed(findings), findings }, text)
       const failed = findings.filter(({ status }) => status === "fail").length
       if (failed > 0) return yield* new SomeFailed({ reasons: [`${failed} of ${findings.length} checks failed.`] })

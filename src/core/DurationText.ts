@@ -1,30 +1,15 @@
 import { Duration, Option, Predicate } from "effect"
 import type { DurationInput, DurationValue } from "./DurationInput.js"
+import * as DurationMillis from "./DurationMillis.js"
 
-const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
-type Unit = keyof typeof units
-
-const whole = /^-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
-const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
+const { rounded, units } = DurationMillis
 
 export type { DurationInput }
 
 export const expected = "a duration like 90s, 30m, 1h30m or 7d"
 
-/** Rounds milliseconds to microseconds: `1.1h` is 3960000.0000000005 otherwise. */
-const rounded = (millis: number) => Math.round(millis * 1_000) / 1_000
-
 /** Parses a duration like `168h`, `30m`, `90s`, `1h30m` or `-5s` into milliseconds. Returns none for any other text. */
-export const parseMillis = (text: string): Option.Option<number> => {
-  const trimmed = text.trim()
-  if (trimmed === "0") return Option.some(0)
-  if (!whole.test(trimmed)) return Option.none()
-  let millis = 0
-  for (const [, amount, unit] of trimmed.matchAll(part)) millis += Number(amount) * units[unit as Unit]
-  if (!Number.isSafeInteger(Math.round(millis))) return Option.none()
-  millis = rounded(millis)
-  return Option.some(trimmed.startsWith("-") ? -millis : millis)
-}
+export const parseMillis = (text: string): Option.Option<number> => Option.fromNullable(DurationMillis.parse(text))
 
 /** Parses a duration. Effect has no negative durations, so negative text returns none. */
 export const parse = (text: string): Option.Option<Duration.Duration> =>

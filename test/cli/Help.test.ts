@@ -48,7 +48,7 @@ describe("the help of a command", () => {
       expect(enqueue).toContain("nightshift enqueue import --payload -")
       expect(enqueue).not.toContain("nightshift serve")
       expect(yield* helpOf("jobs", "show")).toMatch(
-        /^EXAMPLES\n\n {2}nightshift jobs show <id> [^\n]+\n[^\n]+--json[^\n]+\n+$/
+        /^EXAMPLES\n\n {2}nightshift jobs show <id> [^\n]+\n[^\n]+--logs[^\n]+\n[^\n]+--json[^\n]+\n+$/
       )
     })
   )

@@ -124,7 +124,7 @@ describe("nightshift jobs", () => {
       expect(table.code).toBe(0)
       const [heading, , ...rows] = table.stdout.split("\n")
       expect(heading).toMatch(/^ID +STATE +KIND +QUEUE +ATTEMPT +CREATED +DUE$/)
-      expect(rows[0]).toMatch(new RegExp(`^${ids[0]}  pending  three +default  0/5 +(now|\\d+s ago) `))
+      expect(rows[0]).toMatch(new RegExp(`^${ids[0]}  pending  three +default  0/5 +(now|\\d+ s ago) `))
       expect(rows[1]).toContain("two\\u{1b}[31m")
       const cursor = /^More: add --cursor (\S+)$/m.exec(table.stdout)?.[1] ?? ""
       const rest = yield* run("jobs", "list", "--cursor", cursor, "--json")
@@ -218,7 +218,9 @@ describe("nightshift jobs", () => {
       })
       const { stdout } = yield* run("jobs", "show", id)
       expect(stdout).toMatch(/^last error {5}no reply\n {19}at send \(\/app\/mail\.ts:7\)$/m)
-      expect(stdout).toMatch(/attempt 1: failed, .*: refused\n {8}at connect \(\/app\/net\.ts:3\)\n {2}attempt 2/)
+      expect(stdout).toMatch(
+        /attempt 1: failed after \d.* on .*: refused\n {8}at connect \(\/app\/net\.ts:3\)\n {2}attempt 2/
+      )
       expect(stdout.match(/at send/g)).toHaveLength(1)
     })
   )
@@ -229,7 +231,9 @@ describe("nightshift jobs", () => {
       const later = idOf(yield* run("enqueue", "two\u001b[31m", "--force", "--delay", "1h"))
       const said = yield* run("jobs", "why", later)
       expect(said).toMatchObject({ code: 0, stderr: "" })
-      expect(said.stdout).toMatch(/^not_due, until \S+Z \(in (59m(\d+s)?|1h)\)\nIt is scheduled for later\. [^\n]+\n$/)
+      expect(said.stdout).toMatch(
+        /^not_due, until \S+Z \(in (59 min( \d+ s)?|1 h)\)\nIt is scheduled for later\. [^\n]+\n$/
+      )
       const now = idOf(yield* run("enqueue", "two\u001b[31m", "--force"))
       const why = JSON.parse((yield* run("jobs", "why", now.toUpperCase(), "--json")).stdout)
       expect(why).toEqual({

@@ -68,7 +68,7 @@ describe("nightshift workflows", () => {
         "kept aproval: order/A-1 does not wait for it now, but for approval. Did you mean approval?\n"
       )
       const waiting = (yield* run("workflows", "show", "order/A-1")).stdout
-      expect(waiting).toContain('signal "approval", times out in 7d')
+      expect(waiting).toContain('signal "approval", times out in 7 d')
       expect(waiting).toMatch(/unclaimed +signals go, aproval\n/)
       yield* Effect.promise(async () => {
         const client = new pg.Client({ connectionString })

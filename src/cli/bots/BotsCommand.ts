@@ -10,7 +10,7 @@ import { SomeFailed, UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Settings from "../Settings.js"
-import { printable, printJson, table } from "../Terminal.js"
+import { printable, printJson, printText, table } from "../Terminal.js"
 
 const layer = Layer.provideMerge(Telegram.layer, GatewayConfig.layer)
 
@@ -83,7 +83,7 @@ const info = Command.make({
       )
       if (given.json) yield* printJson(known.map(viewOf))
       else if (known.length === 0) yield* Console.log("The bots file declares no bots.")
-      else yield* Console.log(table(["BOT", "HANDLER", "MODE", "WEBHOOK", "WAITING", "LAST ERROR"], known.map(rowOf)))
+      else yield* printText(table(["BOT", "HANDLER", "MODE", "WEBHOOK", "WAITING", "LAST ERROR"], known.map(rowOf)))
       const reasons = known.flatMap(({ bot, info }) => (Either.isLeft(info) ? [`${bot.slug}: ${info.left}`] : []))
       if (reasons.length > 0) return yield* new SomeFailed({ reasons })
     }).pipe(Effect.provide(layer), Settings.configured({}))

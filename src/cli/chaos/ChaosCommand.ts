@@ -7,7 +7,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as ServiceClient from "../ServiceClient.js"
 import * as Settings from "../Settings.js"
-import { print, table } from "../Terminal.js"
+import { print, stack, table } from "../Terminal.js"
 import * as ChaosDatabase from "./ChaosDatabase.js"
 import { faults } from "./ChaosFaults.js"
 import * as ChaosRun from "./ChaosRun.js"
@@ -86,7 +86,10 @@ const otherJobs = (client: ServiceClient.ServiceClient) =>
 
 const textOf = ({ acknowledged, faults, run, violations }: ChaosRun.ChaosReport) => {
   const rows = faults.map(({ did, fault }) => [fault, did])
-  return `${table(["FAULT", "DONE"], rows)}\n\n${acknowledged} jobs acknowledged (run ${run}); ${violations.length} violations.`
+  return stack(
+    table(["FAULT", "DONE"], rows, { wraps: true }),
+    `\n${acknowledged} jobs acknowledged (run ${run}); ${violations.length} violations.`
+  )
 }
 
 export const command = Command.make({

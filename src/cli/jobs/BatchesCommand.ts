@@ -4,7 +4,7 @@ import { type Batch, Batches, maxBatchPage } from "../../queue/batch/Batches.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, factList, print, printable, printJson, table } from "../Terminal.js"
+import { age, factList, print, printable, printJson, printText, type Shown, table } from "../Terminal.js"
 import { batchId } from "./JobFilterOptions.js"
 
 const heading = ["BATCH", "NAME", "STATE", "JOBS", "DONE", "DEAD", "CANCELLED", "CREATED"]
@@ -34,12 +34,12 @@ const list = QueueCommand.make({
       if (batches.length === 0) return yield* Console.log("No batches.")
       const now = yield* Clock.currentTimeMillis
       const rows = batches.map((batch) => rowOf(batch, now))
-      yield* Console.log(table(heading, rows))
+      yield* printText(table(heading, rows))
       if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
     })
 })
 
-const details = (batch: Batch, now: number): string => {
+const details = (batch: Batch, now: number): Shown => {
   const { cancelled, dead, deleted, done, unfinished } = batch.counts
   const followUp =
     batch.followUp === undefined ? "none" : `${batch.followUp.kind} ${batch.followUpId ?? "once all jobs have ended"}`

@@ -12,7 +12,7 @@ import type { JobFilter } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { SomeFailed, UsageError } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
-import { age, print, printable, printJson, table } from "../Terminal.js"
+import { age, print, printable, printJson, printText, type Shown, stack, table } from "../Terminal.js"
 
 const jobRow = (now: number) => (job: StoredJob) => [
   job.id,
@@ -34,7 +34,7 @@ const errorOf = ({ lastError }: StoredJob): string => {
 }
 
 /** Renders jobs as a table, one line per job. If one of them has failed, the last column has the last error. */
-export const jobTable = (jobs: ReadonlyArray<StoredJob>, now: number): string => {
+export const jobTable = (jobs: ReadonlyArray<StoredJob>, now: number): Shown => {
   const hasErrors = jobs.some(({ lastError }) => lastError !== undefined)
   const rows = jobs.map((job) => [...jobRow(now)(job), ...(hasErrors ? [errorOf(job)] : [])])
   return table(
@@ -59,7 +59,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     yield* Console.log(
       `${action} matches ${matched.exact ? "" : "at least "}${matched.count} ${matched.count === 1 ? "job" : "jobs"}.`
     )
-    if (jobs.length > 0) yield* Console.log(`\n${jobTable(jobs, now)}`)
+    if (jobs.length > 0) yield* printText(stack("", jobTable(jobs, now)))
   })
 
 const view = ({ action, done, error, failed, id, skipped, status, total }: Operation) => ({

@@ -1,12 +1,16 @@
-import { Clock, Console, Effect, Option } from "effect"
+import { Clock, Console, Duration, Effect, Option } from "effect"
+import { Pods } from "../../cluster/Pods.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import { isId, type JobId } from "../../core/Ids.js"
+import { measured } from "../../core/SpanText.js"
 import { showable } from "../../core/Storable.js"
 import { isWaiting, type StoredJob } from "../../core/StoredJob.js"
 import { pageLimits } from "../../http/Contract.js"
 import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
+import * as LogsRoutes from "../../http/jobs/LogsRoutes.js"
 import * as WhyView from "../../http/jobs/WhyView.js"
+import { JobLogs } from "../../queue/logs/JobLogs.js"
 import { isEmpty } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Why } from "../../queue/why/Why.js"
@@ -18,10 +22,22 @@ import { explain } from "../../worker/Explain.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, factList, print, printable, printableLines, printJson, stateText } from "../Terminal.js"
+import {
+  age,
+  factList,
+  print,
+  printable,
+  printableLines,
+  printJson,
+  printText,
+  type Shown,
+  stack,
+  stateText
+} from "../Terminal.js"
 import * as JobActs from "./JobActs.js"
 import * as JobFilterOptions from "./JobFilterOptions.js"
 import { jobTable } from "./JobsBulk.js"
+import * as LogText from "./LogText.js"
 
 const list = QueueCommand.make({
   about: "List jobs, newest first.",
@@ -43,7 +59,7 @@ const list = QueueCommand.make({
         ? "No jobs yet. Enqueue one with `nightshift enqueue`."
         : "No jobs match this filter."
       if (jobs.length === 0 && next === undefined) return yield* Console.log(none)
-      if (jobs.length > 0) yield* Console.log(jobTable(jobs, yield* Clock.currentTimeMillis))
+      if (jobs.length > 0) yield* printText(jobTable(jobs, yield* Clock.currentTimeMillis))
       const more = searched === undefined ? "More" : `Searched ${searched} jobs. To continue with older ones`
       if (next !== undefined) yield* Console.log(`\n${more}: add --cursor ${next}`)
     })
@@ -56,7 +72,7 @@ const traceOf = (job: StoredJob): string | undefined => {
   return ExecutionTrace.of(job.id).traceId
 }
 
-const details = (job: StoredJob, now: number): string => {
+const details = (job: StoredJob, now: number, podName: (id: string) => string): Shown => {
   const when = (millis: number | undefined) =>
     millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
   const facts = factList([
@@ -73,7 +89,7 @@ const details = (job: StoredJob, now: number): string => {
     ["started", when(job.startedAt)],
     ["cancelling", when(job.cancelRequestedAt)],
     ["finished", when(job.finishedAt)],
-    ["process", job.pod],
+    ["process", job.pod && podName(job.pod)],
     ["trace", traceOf(job)],
     ["payload", JSON.stringify(showable(job.payload))],
     ["progress", JSON.stringify(job.progress)],
@@ -84,25 +100,41 @@ const details = (job: StoredJob, now: number): string => {
   const messageText = (message: string) =>
     printableLines(message === job.lastError ? ErrorText.withoutTrace(message) : message, 4)
   const history = job.history.map(
-    ({ attempt, endedAt, message, outcome }) =>
-      `  attempt ${attempt}: ${outcome}, ${when(endedAt)}${message === undefined ? "" : `: ${messageText(message)}`}`
+    ({ attempt, endedAt, message, outcome, pod, startedAt }) =>
+      `  attempt ${attempt}: ${outcome} after ${measured((endedAt - startedAt) / 1000)} on ${podName(pod)}, ${when(endedAt)}${message === undefined ? "" : `: ${messageText(message)}`}`
   )
-  return [facts, ...(history.length === 0 ? [] : ["history"]), ...history].join("\n")
+  return stack(facts, ...(history.length === 0 ? [] : ["history"]), ...history)
 }
+
+/** Names of processes: the label with the id, or the id of one that has no label or is no longer known. */
+const podNames = Effect.gen(function* () {
+  const pods = yield* Effect.flatMap(Pods, ({ present }) => present(Duration.days(1)))
+  const labels = new Map<string, string | undefined>(pods.map(({ id, label }) => [id, label]))
+  return (id: string) => {
+    const label = labels.get(id)
+    return label === undefined ? id : `${label} (${id})`
+  }
+})
 
 const show = QueueCommand.make({
   about: "Show all details of a job.",
   args: { id: Input.required(JobFilterOptions.jobId, "The job's id.") },
+  options: { logs: Input.flag("Also show what the handler has logged, by attempt.") },
   examples: {
     "nightshift jobs show <id>": "show all details of a job",
+    "nightshift jobs show <id> --logs": "show them and what its handler has logged",
     "nightshift jobs show <id> --json": "print JSON as in the HTTP API"
   },
-  run: ({ id, json }) =>
+  run: ({ id, json, logs }) =>
     Effect.gen(function* () {
       const search = yield* JobSearch
       const job = yield* search.get(id)
       const now = yield* Clock.currentTimeMillis
-      yield* print(json, JobView.of(job), details(job, now))
+      const text = details(job, now, yield* podNames)
+      if (!logs) return yield* print(json, JobView.of(job), text)
+      const stored = yield* Effect.flatMap(JobLogs, (logs) => logs.read(id))
+      const view = { ...JobView.of(job), logs: LogsRoutes.of(stored).attempts }
+      yield* print(json, view, stack(text, LogText.of(stored)))
     })
 })
 

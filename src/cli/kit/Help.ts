@@ -1,6 +1,7 @@
 import * as Package from "../../database/Package.js"
 import { type Command, optionName } from "./Command.js"
 import type { Input } from "./Input.js"
+import * as Screen from "./Screen.js"
 
 /** A command below another one, with the words that lead to it. */
 export interface Placed {
@@ -58,10 +59,10 @@ const optionLines = ([key, input]: readonly [string, Input<unknown>]) => [
   ""
 ]
 
-/** The help text of a command. Headings are bold in a terminal. */
-export const help = (command: Command, path: ReadonlyArray<string>, isTerminal: boolean): string => {
+/** The help text of a command. Headings are bold on a screen with colours. */
+export const help = (command: Command, path: ReadonlyArray<string>, screen: Screen.Screen): string => {
   const section = (title: string, lines: ReadonlyArray<string>) =>
-    lines.length === 0 ? [] : [isTerminal ? `\u001b[1m${title}\u001b[0m` : title, "", ...lines, ""]
+    lines.length === 0 ? [] : [Screen.styled(screen, "bold", title), "", ...lines, ""]
   const leaves = placed(command).filter((each) => each.command !== command && isLeaf(each))
   return [
     `nightshift ${Package.version.text}: durable jobs on PostgreSQL`,

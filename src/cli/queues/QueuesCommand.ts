@@ -1,5 +1,6 @@
 import { Console, Effect } from "effect"
 import * as Count from "../../core/Count.js"
+import { span } from "../../core/SpanText.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as QueueView from "../../http/admin/QueueView.js"
 import { ThroughputCache } from "../../http/admin/ThroughputCache.js"
@@ -10,7 +11,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { printable, printJson, table } from "../Terminal.js"
+import { printable, printJson, printText, table } from "../Terminal.js"
 
 const queue = Input.required(Input.text, "The queue's name.")
 
@@ -56,7 +57,7 @@ const rowOf = (queue: QueueView.QueueView) => [
   Count.text(queue.counts.done),
   Count.text(queue.counts.dead),
   Count.text(queue.counts.cancelled),
-  queue.oldestDueAgeSeconds === null ? "-" : `${Math.round(queue.oldestDueAgeSeconds)}s`,
+  queue.oldestDueAgeSeconds === null ? "-" : span(queue.oldestDueAgeSeconds),
   queue.throughput === null ? "-" : String(queue.throughput.completed)
 ]
 
@@ -87,7 +88,7 @@ const list = QueueCommand.make({
       if (json) return yield* printJson({ queues })
       if (queues.length === 0)
         return yield* Console.log("No queues yet. `nightshift serve` declares them when it starts.")
-      yield* Console.log(table(heading, queues.map(rowOf)))
+      yield* printText(table(heading, queues.map(rowOf)))
     }).pipe(Effect.provide(ThroughputCache.layer))
 })
 

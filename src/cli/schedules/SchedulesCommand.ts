@@ -10,7 +10,7 @@ import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { age, printable, printJson, table } from "../Terminal.js"
+import { age, printable, printJson, printText, table } from "../Terminal.js"
 import * as ScheduleActs from "./ScheduleActs.js"
 
 /** Formats an instant in a time zone with its UTC offset, or in UTC if the zone is unknown. */
@@ -59,7 +59,7 @@ const history = QueueCommand.make({
       if (history.runs.length === 0) return yield* Console.log(`${name} has no runs yet.`)
       const { runs, timezone } = history
       const rows = runs.map(runRow(timezone, yield* Clock.currentTimeMillis))
-      yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "WHEN", "OUTCOME", "JOB", "STATE"], rows))
+      yield* printText(table([`IN ${timezone.toUpperCase()}`, "WHEN", "OUTCOME", "JOB", "STATE"], rows))
     })
 })
 
@@ -108,7 +108,7 @@ const list = QueueCommand.make({
       if (schedules.length === 0) return yield* Console.log("No schedules.")
       const now = yield* Clock.currentTimeMillis
       const heading = ["NAME", "STATE", "CRON", "TIMEZONE", "KIND", "LAST", "NEXT", "DESCRIPTION"]
-      yield* Console.log(table(heading, schedules.map(scheduleRow(now))))
+      yield* printText(table(heading, schedules.map(scheduleRow(now))))
       const broken = schedules.filter((schedule) => stateOf(schedule) === "broken")
       for (const { lastError = "", name } of broken)
         yield* Console.log(`\n${name} cannot fire: ${printable(lastError)}`)
@@ -142,7 +142,7 @@ const next = QueueCommand.make({
       }
       const rows = next.map((at) => [localTime(at, timezone), Instant.format(at), age(at, now)])
       yield* Console.log(`${words}\n`)
-      yield* Console.log(table([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
+      yield* printText(table([`IN ${timezone.toUpperCase()}`, "IN UTC", "WHEN"], rows))
       if (paused) yield* Console.log("\nThe schedule is paused and will not fire.")
     })
 })

@@ -12,7 +12,7 @@ import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
 import * as Settings from "../Settings.js"
-import { age, printable, printJson, table } from "../Terminal.js"
+import { age, printable, printJson, printText, table } from "../Terminal.js"
 import * as PullClient from "./PullClient.js"
 import { PullConfig } from "./PullConfig.js"
 import * as Puller from "./Puller.js"
@@ -177,7 +177,7 @@ const list = QueueCommand.make({
         printable(label),
         age(createdAt, now)
       ])
-      yield* Console.log(table(["ID", "TOKEN", "LABEL", "CREATED"], rows))
+      yield* printText(table(["ID", "TOKEN", "LABEL", "CREATED"], rows))
     })
 })
 

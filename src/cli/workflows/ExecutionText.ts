@@ -1,9 +1,10 @@
 import { Predicate } from "effect"
 import * as BytesText from "../../core/BytesText.js"
 import * as ErrorText from "../../core/ErrorText.js"
+import { measured } from "../../core/SpanText.js"
 import * as StepName from "../../core/StepName.js"
 import type { Deferred, Execution, ExecutionSummary, Heartbeat, Step, Tags } from "../../queue/workflow/Execution.js"
-import { age, factList, printable, stateText, table } from "../Terminal.js"
+import { age, factList, printable, type Shown, stack, stateText, table } from "../Terminal.js"
 
 // Executions as the command line prints them.
 
@@ -59,14 +60,14 @@ const stepRow = (now: number) => (step: Step) => [
   printable(step.name),
   step.kind,
   step.attempt === 1 ? step.outcome : `${step.outcome}, attempt ${step.attempt}`,
-  `${step.endedAt - step.startedAt} ms`,
+  measured((step.endedAt - step.startedAt) / 1000),
   age(step.endedAt, now),
   printable(exitText(step.exit)).slice(0, 60)
 ]
 
 const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
 
-export const details = (execution: Execution, now: number): string => {
+export const details = (execution: Execution, now: number): Shown => {
   const { unclaimed } = execution
   const facts = factList([
     ["execution", execution.execution],
@@ -106,10 +107,10 @@ export const details = (execution: Execution, now: number): string => {
     BytesText.format(bytes),
     age(startedAt, now)
   ])
-  return [
+  return stack(
     facts,
     ...(execution.steps.length === 0 ? ["", "No steps yet."] : ["", steps]),
     ...(streams.length === 0 ? [] : ["", table(["STREAM", "STATE", "GENERATION", "CHUNKS", "SIZE", "BEGAN"], streams)]),
     ...(children.length === 0 ? [] : ["", table(["STEP", "CHILD", "WHAT", "STATE"], children)])
-  ].join("\n")
+  )
 }

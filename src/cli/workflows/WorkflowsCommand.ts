@@ -12,7 +12,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { print, printJson, table } from "../Terminal.js"
+import { print, printJson, printText, table } from "../Terminal.js"
 import { details, rowOf, tagText } from "./ExecutionText.js"
 import { stream } from "./StreamCommand.js"
 
@@ -59,7 +59,7 @@ const list = QueueCommand.make({
       if (executions.length === 0) return yield* Console.log("No executions match this filter.")
       const now = yield* Clock.currentTimeMillis
       const heading = ["EXECUTION", "STATE", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
-      yield* Console.log(table(heading, executions.map(rowOf(now))))
+      yield* printText(table(heading, executions.map(rowOf(now))))
       if (next !== undefined) yield* Console.log(`\nMore: add --cursor ${next}`)
     })
 })

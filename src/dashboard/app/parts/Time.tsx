@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from "preact/hooks"
+import { age, measured, shortSpan, span } from "../../../core/SpanText.js"
 import { chosenTimeStyle, type TimeStyle } from "../TimeStyle"
 
 // All ages on a page update together, once a second while the tab is visible.
@@ -21,33 +22,7 @@ export const useTick = (ticks = true, step = 1): number => {
   return now
 }
 
-const units = [
-  [86_400, "d"],
-  [3_600, "h"],
-  [60, "min"],
-  [1, "s"]
-] as const
-
-/** Formats seconds in the two largest units: `1 h 27 min`. */
-export const span = (seconds: number): string => {
-  if (seconds < 1) return seconds <= 0 ? "0 s" : `${Math.max(1, Math.round(seconds * 1000))} ms`
-  const index = units.findIndex(([size]) => seconds >= size)
-  const [size, name] = units[index] ?? units[3]
-  const whole = Math.floor(seconds / size)
-  const next = units[index + 1]
-  const rest = next === undefined ? 0 : Math.floor((seconds - whole * size) / next[0])
-  return rest === 0 || next === undefined ? `${whole} ${name}` : `${whole} ${name} ${rest} ${next[1]}`
-}
-
-/** Formats seconds in one unit: `1.5 h`. */
-export const shortSpan = (seconds: number): string => {
-  const [size, name] = units.find(([size]) => seconds >= size) ?? [0.001, "ms"]
-  return seconds === 0 ? "0" : `${Number((seconds / size).toPrecision(2))} ${name}`
-}
-
-/** Formats measured seconds with one decimal below a minute. */
-export const measured = (seconds: number): string =>
-  seconds >= 1 && seconds < 60 ? `${Math.round(seconds * 10) / 10} s` : span(seconds)
+export { measured, shortSpan, span }
 
 // 24-hour clock, whatever the browser's language.
 const formatsOf = (timeZone: string | undefined) => {
@@ -96,11 +71,6 @@ export const inZone = (at: string, timeZone: string): string => {
   }
 }
 
-const relativeText = (at: number, now: number): string => {
-  const seconds = (now - at) / 1000
-  return Math.abs(seconds) < 1 ? "now" : seconds >= 0 ? `${span(seconds)} ago` : `in ${span(-seconds)}`
-}
-
 /** An instant as a time, with the date unless it is today, and the year unless it is this one. */
 const shortText = (at: number, style: TimeStyle): string => {
   const { day, exactClock, longDay, mark, year } = formats(style)
@@ -118,7 +88,7 @@ const Instant = ({ at, style }: { readonly at: string; readonly style: TimeStyle
   const title = useMemo(() => `${instantText(time, "local")}, ${instantText(time, "utc")}`, [time])
   return (
     <time dateTime={at} title={title}>
-      {isRelative ? relativeText(time, now) : shortText(time, style)}
+      {isRelative ? age(time, now) : shortText(time, style)}
     </time>
   )
 }
