@@ -13,6 +13,7 @@ import { ProgressBar, readProgress } from "../parts/Progress"
 import { StateBadge } from "../parts/StateBadge"
 import { instantText, Moment, measured } from "../parts/Time"
 import { useResource } from "../Resource"
+import { RunLogs } from "../RunLogs"
 import { RunTimeline } from "../RunTimeline"
 import { useMayAct } from "../Session"
 import type { Job as JobView } from "../Views"
@@ -99,6 +100,7 @@ export const Job = ({ id }: { readonly id: string }) => {
               <RunTimeline job={data} />
             </Card>
           </div>
+          <RunLogs job={data} />
           {(["payload", "result", "progress", "meta"] as const).map((part) =>
             data[part] === null && part !== "payload" ? null : <JsonCard key={part} name={part} value={data[part]} />
           )}
