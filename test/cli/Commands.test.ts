@@ -148,7 +148,7 @@ describe("every command", () => {
           expect(started).toMatchObject({ execution, outcome: "started" })
           const tags = yield* json("workflows tag", execution, "--set", "vip=yes", "--remove", "none")
           expect(tags).toEqual({ execution, tags: { customer: "42", vip: "yes" } })
-          const filter = ["--tag", "customer=42", "--tag", "vip=yes", "--since", "2000-01-01T00:00:00Z"]
+          const filter = ["--tag", "customer=42", "--tag", "vip=yes", "--since", "2000-01-01T00:00:00Z", "--roots"]
           expect(yield* json("workflows list", ...filter)).toMatchObject({
             executions: [{ execution, state: "pending" }]
           })

@@ -157,6 +157,9 @@ const execution: Execution = {
   pinned: "0123456789ab",
   tags: { customer: "42" },
   waits: [wait],
+  stepsDone: 1,
+  failedStep: undefined,
+  childCounts: { done: 0, failed: 0, cancelled: 0, open: 0, deleted: 0, more: false },
   steps: [
     {
       name: "charge",

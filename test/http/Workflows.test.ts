@@ -83,8 +83,18 @@ describe.each(backends)("on %s, /api/v1/workflows", (_, layer) => {
       })
       const listed = yield* admin("GET", "/api/v1/workflows?workflow=greet&state=running&prefix=greet/")
       expect(listed.json).toMatchObject({
-        executions: [{ execution, workflow: "greet", state: "running" }],
-        next: null
+        executions: [{ execution, workflow: "greet", state: "running", stepsDone: 1, failedStep: null }],
+        next: null,
+        sortedAmong: null
+      })
+      const sorted = yield* admin("GET", "/api/v1/workflows?roots=true&sort=duration&order=asc")
+      expect(sorted.json).toMatchObject({ executions: [{ execution, childCounts: { open: 0, more: false } }] })
+      expect((yield* admin("GET", "/api/v1/workflows?roots=yes")).json).toMatchObject({
+        error: { field: "roots", message: expect.stringContaining("must be true or false") }
+      })
+      expect((yield* admin("GET", "/api/v1/workflows/counts?workflow=greet&roots=true")).json).toMatchObject({
+        counts: { running: 1, done: 0 },
+        exact: true
       })
       const { id } = JSON.parse(started.text)
       for (const address of [path, `/api/v1/workflows/${id}`]) {

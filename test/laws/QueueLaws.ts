@@ -7,6 +7,7 @@ import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
 import { depthLaws } from "./DepthLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
+import { executionListLaws } from "./ExecutionListLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
 import { jobAdminLaws } from "./JobAdminLaws.js"
@@ -70,6 +71,7 @@ const chapters = {
   "streams of workflows": streamLaws,
   "lifetimes of workflows": workflowLifetimeLaws,
   "tags of workflows": tagLaws,
+  "lists of workflows": executionListLaws,
   standing: standingLaws
 }
 

@@ -51,6 +51,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const { enqueue, enter, url } = yield* ControlRoom
         const page = yield* enter("queues")
         yield* step(async () => {
+          await button(page, "Actions of default").click()
           await queueRow(page, "default").getByRole("button", { name: "Pause" }).click()
           await said(page, "default paused")
         })
@@ -60,7 +61,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await button(page, "Cancel").waitFor()
           await said(page, 'Queue "default" is paused')
           await page.getByRole("link", { name: "Queues", exact: true }).click()
-          await queueRow(page, "default").getByRole("button", { name: "Resume" }).click()
+          await button(page, "Actions of default").press("Enter")
+          await queueRow(page, "default").getByRole("button", { name: "Resume" }).press("Enter")
           await page.goto(`${url}/ui/#/jobs/${id}`)
           await button(page, "Requeue").waitFor()
           await said(page, "It is done.")
@@ -164,6 +166,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           const runs = region(page, "History of every_second").getByRole("listitem")
           const fired = runs.filter({ hasText: /ago\s*fired/ }).filter({ hasText: "done" })
           await fired.first().waitFor()
+          await button(page, "Actions of every_second").click()
           await card.getByRole("button", { name: "Trigger" }).click()
           await runs.filter({ hasText: "triggered by ui:admin" }).filter({ hasText: "done" }).waitFor()
           await fired.last().getByRole("link", { name: "done" }).click()
@@ -172,6 +175,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await region(page, "every_second").getByRole("link", { name: "view job" }).click()
           await page.getByRole("heading", { name: "noop_echo" }).waitFor()
           await page.goBack()
+          await button(page, "Actions of every_second").click()
           await region(page, "every_second").getByRole("button", { name: "Delete" }).click()
           await said(page, "every_second deleted")
         })

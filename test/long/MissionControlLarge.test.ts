@@ -39,6 +39,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const page = yield* enter("queues")
         yield* step(async () => {
           await queueRow(page, "flood").getByRole("link", { name: "~50K" }).waitFor()
+          await page.getByLabel("Filter queues").fill("small7")
           await queueRow(page, "small7").getByRole("link", { name: "3", exact: true }).waitFor()
         })
       })

@@ -39,17 +39,18 @@ const list = QueueCommand.make({
     tag: tags("Only executions with this tag, as in customer=42."),
     since: Input.optional(Input.instant, "Only executions started at or after this time, as in 2026-01-31T09:00:00Z."),
     until: Input.optional(Input.instant, "Only executions started before this time."),
+    roots: Input.flag("Only executions that no other one started or waits for."),
     ...QueueCommand.page("executions", { max: maxExecutionPage, default: 20 })
   },
   examples: {
     "nightshift workflows list --state waiting": "list executions that wait for a signal or children",
     "nightshift workflows list --tag customer=42": "list the executions of a customer"
   },
-  run: ({ cursor, json, limit, prefix, since, state, tag, until, workflow }) =>
+  run: ({ cursor, json, limit, prefix, roots, since, state, tag, until, workflow }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
       const { executions, next } = yield* workflows.list(
-        { workflow, state, prefix, tag, since, until },
+        { workflow, state, prefix, tag, since, until, roots },
         { limit, before: cursor }
       )
       if (json) {

@@ -24,6 +24,8 @@ export interface ExecutionFilter {
   readonly since?: InstantInput | undefined
   /** Executions started before this time. */
   readonly until?: InstantInput | undefined
+  /** Whether to leave out executions that another one started or waits for. [false] */
+  readonly roots?: boolean | undefined
 }
 
 /** Finds executions. */
@@ -46,7 +48,8 @@ const tagTexts = (tag: ExecutionFilter["tag"]) => {
 }
 
 const read = (given: ExecutionFilter) =>
-  decode(given, ({ since, tag, until }: ExecutionFilter) => ({
+  decode(given, ({ roots, since, tag, until }: ExecutionFilter) => ({
+    roots: typeof roots === "boolean" ? String(roots) : roots,
     tag: tagTexts(tag),
     since: Filter.instant("since", since),
     until: Filter.instant("until", until)

@@ -91,7 +91,7 @@ const Page = ({ route }: { readonly route: Route }) => {
     case "workflows":
       return id === undefined ? <Workflows route={route} /> : <Execution key={id} id={id} />
     case "schedules":
-      return <Schedules />
+      return <Schedules route={route} />
     case "pods":
       return <Pods key={id} id={id} />
     case "bots":

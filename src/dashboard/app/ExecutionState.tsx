@@ -1,8 +1,9 @@
+import type { ComponentChildren } from "preact"
 import * as StepName from "../../core/StepName.js"
 import { Age } from "./parts/Time"
 import { useResource } from "./Resource"
-import { to } from "./Route"
-import { type Execution, type ExecutionSummary, type Job, stateText } from "./Views"
+import { type Route, refine, to } from "./Route"
+import { type Execution, type ExecutionCounts, type ExecutionSummary, type Job, stateText } from "./Views"
 
 /** The job state whose colour each state has. */
 const colours: Readonly<Record<ExecutionSummary["state"], string>> = {
@@ -19,7 +20,7 @@ const colours: Readonly<Record<ExecutionSummary["state"], string>> = {
   cancelled: "cancelled"
 }
 
-export const executionStates = Object.keys(colours)
+const executionStates = Object.keys(colours) as ReadonlyArray<ExecutionSummary["state"]>
 
 export const ExecutionBadge = ({
   reason,
@@ -28,6 +29,36 @@ export const ExecutionBadge = ({
   readonly state: ExecutionSummary["state"]
   readonly reason: ExecutionSummary["reason"]
 }) => <span class={`state ${colours[state]}`}>{stateText(state, reason)}</span>
+
+/** The number of executions in each state, as filters. States without any are left out. */
+export const StateCounts = (props: {
+  readonly of: ExecutionCounts | undefined
+  readonly chosen: string | null
+  readonly route: Route
+}) => {
+  const { chosen, of, route } = props
+  if (of === undefined) return <div class="row counts" />
+  const found = executionStates.filter((state) => of.counts[state] > 0 || state === chosen)
+  const all = executionStates.reduce((sum, state) => sum + of.counts[state], 0)
+  const one = (state: string, count: number, look: ComponentChildren) => (
+    <button
+      key={state}
+      type="button"
+      class="chip"
+      aria-pressed={(chosen ?? "") === state}
+      onClick={() => refine(route, { state, cursor: undefined })}
+    >
+      {look} {count.toLocaleString()}
+      {of.exact ? "" : "+"}
+    </button>
+  )
+  return (
+    <fieldset class="row counts" aria-label="State">
+      {one("", all, "all")}
+      {found.map((state) => one(state, of.counts[state], <span class={`state ${colours[state]}`}>{state}</span>))}
+    </fieldset>
+  )
+}
 
 /** The address of an execution's page. Its id contains slashes. */
 export const executionAddress = (execution: string): string => to(`workflows/${encodeURIComponent(execution)}`)

@@ -34,13 +34,13 @@ export const go = (address: string): void => {
   location.hash = address
 }
 
-/** Changes query parameters of the current page. Back undoes it. */
-export const refine = (route: Route, change: Query): void => {
+/** Changes query parameters of the current page. Back undoes it, unless it replaces the entry of the history. */
+export const refine = (route: Route, change: Query, entry: "push" | "replace" = "push"): void => {
   const standing = [...new Set(route.query.keys())].map((name) => [name, route.query.getAll(name)])
   const query = { ...Object.fromEntries(standing), ...change }
   const address = to(route.path.map(encodeURIComponent).join("/"), query)
   if (address === location.hash) return
-  history.pushState(null, "", address)
+  history[`${entry}State`](null, "", address)
   dispatchEvent(new HashChangeEvent("hashchange"))
 }
 

@@ -57,8 +57,13 @@ const outcomeColour = (outcome: string) => (outcome === "snoozed" || outcome ===
 
 /** The phases in order. */
 const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): ReadonlyArray<Phase> => {
-  const attempts = job.history.map(
-    (error): Phase => ({
+  // Each error is shown once; the page shows the last one above.
+  const known = new Set([withoutTrace(job.lastError)])
+  const attempts = job.history.map((error): Phase => {
+    const text = withoutTrace(error.message)
+    const isKnown = text !== null && known.has(text)
+    known.add(text)
+    return {
       name: `attempt ${error.attempt} ${error.outcome.replaceAll("_", " ")}`,
       colour: outcomeColour(error.outcome),
       from: Date.parse(error.startedAt),
@@ -66,12 +71,12 @@ const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): Reado
       detail: (
         <>
           on <PodLink id={error.pod} />
+          {isKnown ? ", same error as above" : ""}
         </>
       ),
-      // The stack trace of the last error is shown above.
-      message: error.message === job.lastError ? withoutTrace(error.message) : error.message
-    })
-  )
+      message: isKnown ? null : error.message
+    }
+  })
   const started = job.startedAt === null ? undefined : Date.parse(job.startedAt)
   // The last attempt is in the history unless it succeeded or runs.
   if (started !== undefined && (job.state === "running" || job.state === "done")) {

@@ -14,7 +14,7 @@ import type { OperationView, Total as TotalView } from "../../http/jobs/Operatio
 import type { View } from "../../http/jobs/ViewsRoutes.js"
 import type { WhyView } from "../../http/jobs/WhyView.js"
 import type { FileView, UploadsView } from "../../http/uploads/UploadsRoutes.js"
-import type { ExecutionSummaryView, ExecutionView } from "../../http/workflows/ExecutionView.js"
+import type { ExecutionSummaryView, ExecutionView, StateCountsView } from "../../http/workflows/ExecutionView.js"
 
 // Responses of the API, as the contract encodes them.
 export type Job = typeof JobView.Encoded
@@ -48,6 +48,13 @@ export type UploadsOverview = typeof UploadsView.Encoded
 export type UploadedFile = typeof FileView.Encoded
 export type ExecutionSummary = typeof ExecutionSummaryView.Encoded
 export type Execution = typeof ExecutionView.Encoded
+export type ExecutionCounts = typeof StateCountsView.Encoded
+
+export interface ExecutionPage {
+  readonly executions: ReadonlyArray<ExecutionSummary>
+  readonly next: string | null
+  readonly sortedAmong: number | null
+}
 
 export type Operation = typeof OperationView.Encoded
 

@@ -186,12 +186,14 @@ const takenRow = ({ exit }: Step): ReadonlyArray<string> => {
 /** The bars by their start, each followed by its children. */
 export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> => {
   const createdAt = Date.parse(execution.createdAt)
-  const waitOf = ({ kind, name }: Step) => execution.deferreds.find((wait) => wait.kind === kind && wait.name === name)
-  const steps = execution.steps.map((step) => stepBar(step, waitOf(step), createdAt))
+  const nameOf = ({ kind, name }: Pick<Step | Wait, "kind" | "name">) => `${kind} ${name}`
+  const waitsByName = new Map(execution.deferreds.map((wait) => [nameOf(wait), wait]))
+  const recorded = new Set(execution.steps.map(nameOf))
+  const steps = execution.steps.map((step) => stepBar(step, waitsByName.get(nameOf(step)), createdAt))
   const cutOff = cutOffAt(execution)
   const taken = new Set(execution.steps.flatMap(takenRow))
   const isShown = ({ completedAt, kind, name, waiting }: Wait) => {
-    if (execution.steps.some((step) => step.kind === kind && step.name === name)) return false
+    if (recorded.has(nameOf({ kind, name }))) return false
     if (kind === "signal" || kind === "value") return !taken.has(`${kind} ${name}`)
     if (kind === "children") return true
     // The end of any other wait is in the journal, or will be soon.
@@ -205,18 +207,21 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
   const inOrder = [...steps, ...waits, ...heartbeats].sort(
     (a, b) => a.from - b.from || (a.step?.sequence ?? Infinity) - (b.step?.sequence ?? Infinity)
   )
-  const shown = new Set<Child>()
+  const families = new Map<string, Array<Child>>()
+  for (const child of execution.children) {
+    const family = families.get(child.step)
+    if (family === undefined) families.set(child.step, [child])
+    else family.push(child)
+  }
   const withChildren = inOrder.flatMap((bar) => {
-    const own = execution.children.filter(
-      (child) => bar.kind === "children" && child.step === bar.name && !shown.has(child)
-    )
-    for (const child of own) shown.add(child)
+    const own = bar.kind === "children" ? (families.get(bar.name) ?? []) : []
+    if (bar.kind === "children") families.delete(bar.name)
     return [bar, ...own.map((child) => childBar(child, bar.from, now))]
   })
-  const orphans = execution.children.filter((child) => !shown.has(child))
+  const orphans = [...families.values()].flat()
   const isShownAlready =
     (waits.some(({ open }) => open) && !(execution.state in presentDetails)) || heartbeats.some(({ open }) => open)
-  const last = Math.max(createdAt, ...steps.map(({ to }) => to))
+  const last = latest(steps, createdAt)
   return [
     ...withChildren,
     ...orphans.map((child) => childBar(child, createdAt, now)),
@@ -224,9 +229,13 @@ export const barsOf = (execution: Execution, now: number): ReadonlyArray<Bar> =>
   ]
 }
 
+/** The latest end. A spread into Math.max fails for very many bars. */
+const latest = (bars: ReadonlyArray<Bar>, least: number): number =>
+  bars.reduce((most, { to }) => Math.max(most, to), least)
+
 /** From the start of the execution to its end, or to now. Steps that a fork copied are before its start. */
 export const axisOf = (execution: Execution, bars: ReadonlyArray<Bar>, now: number): Axis => {
   const start = Date.parse(execution.createdAt)
   const known = execution.finishedAt === null ? now : Date.parse(execution.finishedAt)
-  return { start, ends: Math.max(start + 1, known, ...bars.map(({ to }) => to)) }
+  return { start, ends: latest(bars, Math.max(start + 1, known)) }
 }

@@ -79,7 +79,8 @@ export const WhyCard = (props: {
         </span>
       )}
       <p>
-        <Detail text={data.detail} pod={pod} />
+        {/* The page shows the error below. */}
+        <Detail text={data.detail.replace(/ Last error: .*$/s, "")} pod={pod} />
       </p>
     </div>
   )

@@ -1,4 +1,5 @@
 import "./Language"
+import "./DirectionMarks"
 
 import { render } from "preact"
 import { App } from "./App"

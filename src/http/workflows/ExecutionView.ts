@@ -10,8 +10,10 @@ import {
   type DescribedWait,
   type Execution,
   ExecutionState,
-  type ExecutionSummary
+  type ExecutionSummary,
+  maxCountedParts
 } from "../../queue/workflow/Execution.js"
+import { maxStateCounts } from "../../queue/workflow/ExecutionPage.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
 
@@ -133,7 +135,24 @@ const summary = {
   tags: Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
     description: "Names and values by which the execution is found."
   }),
-  waits: Schema.Array(WaitView).annotations({ description: "Waits that have not ended." })
+  waits: Schema.Array(WaitView).annotations({ description: "Waits that have not ended." }),
+  stepsDone: Schema.Int.annotations({
+    description: `Number of steps in its journal that are done; counted up to ${maxCountedParts}.`
+  }),
+  failedStep: Schema.NullOr(Schema.String).annotations({
+    description: "The last step that failed, if the execution failed."
+  }),
+  childCounts: Schema.Struct({
+    done: Schema.Int,
+    failed: Schema.Int,
+    cancelled: Schema.Int,
+    open: Schema.Int.annotations({ description: "Children that have not ended." }),
+    deleted: Schema.Int.annotations({ description: "Children whose job was deleted." }),
+    more: Schema.Boolean.annotations({ description: `Whether there are more than ${maxCountedParts} children.` })
+  }).annotations({
+    identifier: "WorkflowChildCounts",
+    description: `The first ${maxCountedParts} children, by what happened to them.`
+  })
 }
 
 export const ExecutionSummaryView = Schema.Struct(summary).annotations({ identifier: "WorkflowSummary" })
@@ -159,6 +178,15 @@ export const ExecutionView = Schema.Struct({
   parents: Schema.Array(Schema.String)
 }).annotations({ identifier: "WorkflowExecution" })
 export type ExecutionView = typeof ExecutionView.Type
+
+export const StateCountsView = Schema.Struct({
+  counts: Schema.Record({ key: ExecutionState, value: Schema.Int }).annotations({
+    description: "Number of executions in each state."
+  }),
+  exact: Schema.Boolean.annotations({
+    description: `False if there are more than ${maxStateCounts} executions: then only the newest are counted.`
+  })
+}).annotations({ identifier: "WorkflowCounts" })
 
 /** The value of a signal is stored like the result of a step, but callers get it as a value. */
 const describedWait = ({ exit, kind, ...wait }: Deferred): DescribedWait => ({

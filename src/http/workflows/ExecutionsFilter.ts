@@ -1,5 +1,6 @@
 import { Either, ParseResult, Schema } from "effect"
 import { type ExecutionFilter, ExecutionState, type Tags } from "../../queue/workflow/Execution.js"
+import { executionSortFields } from "../../queue/workflow/ExecutionPage.js"
 import { expected, faultOf, read } from "../../queue/workflow/Tags.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
@@ -39,5 +40,28 @@ export const query = {
   prefix: WireText.optional(WireText.Text.annotations({ description: "Executions whose id starts with this text." })),
   tag: WireText.optional(TagParameters),
   since: instant("Executions started at or after this time."),
-  until: instant("Executions started before this time.")
+  until: instant("Executions started before this time."),
+  roots: WireText.optional(
+    Schema.BooleanFromString.annotations({
+      ...WireText.withMessage("must be true or false"),
+      jsonSchema: { type: "boolean", description: "`true`: only executions that no other one started or waits for." }
+    })
+  )
 } satisfies Record<keyof ExecutionFilter, unknown>
+
+/** The order of a list as query parameters. */
+export const sorting = {
+  sort: WireText.optional(
+    Schema.Literal("started", ...executionSortFields).annotations({
+      ...WireText.withMessage(`must be one of ${["started", ...executionSortFields].join(", ")}`),
+      description:
+        "The column to sort by, `started` by default, which is always newest first. Others cover only the newest matching executions; `sortedAmong` is their number."
+    })
+  ),
+  order: WireText.optional(
+    Schema.Literal("asc", "desc").annotations({
+      ...WireText.withMessage("must be asc or desc"),
+      description: "The direction of `duration` and `finished`, `desc` by default."
+    })
+  )
+}

@@ -152,16 +152,30 @@ export const group = HttpApiGroup.make("workflows")
       .setUrlParams(
         Schema.Struct({
           ...ExecutionsFilter.query,
+          ...ExecutionsFilter.sorting,
           ...pageQuery
         }).annotations(WireText.strict)
       )
       .addSuccess(
         Schema.Struct({
           executions: Schema.Array(ExecutionView.ExecutionSummaryView),
-          next: Schema.NullOr(Schema.String)
+          next: Schema.NullOr(Schema.String),
+          sortedAmong: Schema.NullOr(Schema.Int).annotations({
+            description: "How many of the newest executions the order covers; null if it covers all that match."
+          })
         })
       )
-      .annotateContext(about("List workflow executions, newest first."))
+      .annotateContext(
+        about(
+          "List workflow executions, newest first or by `sort`. A cursor is valid only for the same sort and order."
+        )
+      )
+  )
+  .add(
+    HttpApiEndpoint.get("counts", "/workflows/counts")
+      .setUrlParams(Schema.Struct(ExecutionsFilter.query).annotations(WireText.strict))
+      .addSuccess(ExecutionView.StateCountsView)
+      .annotateContext(about("Count workflow executions by state."))
   )
   .add(
     HttpApiEndpoint.post("start", "/workflows")
@@ -266,13 +280,21 @@ export const layer: Layer.Layer<
       isId(id) ? Effect.map(workflows.show(id), ({ execution }) => execution) : Effect.succeed(id)
 
     return handlers
-      .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
+      .handle("list", ({ urlParams }) =>
         Effect.gen(function* () {
+          const { cursor, limit = pageLimits.default, order = "desc", sort = "started", ...filter } = urlParams
           yield* checkFilterAllowed(filter.tag)
-          const page = yield* workflows.list(filter, { limit: Math.min(limit, maxExecutionPage), before: cursor })
+          const page = yield* workflows.list(filter, {
+            limit: Math.min(limit, maxExecutionPage),
+            before: cursor,
+            sort: sort === "started" ? undefined : { by: sort, descending: order === "desc" }
+          })
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
-          return { executions, next: page.next ?? null }
+          return { executions, next: page.next ?? null, sortedAmong: page.sortedAmong ?? null }
         })
+      )
+      .handle("counts", ({ urlParams: filter }) =>
+        Effect.zipRight(checkFilterAllowed(filter.tag), workflows.countStates(filter))
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {

@@ -216,6 +216,25 @@ export type Tags = Readonly<Record<string, string>>
 /** Tags to set. Null removes the tag. */
 export type TagChanges = Readonly<Record<string, string | null>>
 
+/** The first 1,000 children of an execution, by what happened to them. */
+export interface ChildCounts {
+  /** Children that succeeded. */
+  readonly done: number
+  /** Children that failed or died. */
+  readonly failed: number
+  /** Children that were cancelled. */
+  readonly cancelled: number
+  /** Children that have not ended. */
+  readonly open: number
+  /** Children whose job was deleted. */
+  readonly deleted: number
+  /** Whether there are more than 1,000 children. */
+  readonly more: boolean
+}
+
+/** Number of children and steps of an execution that its summary counts. */
+export const maxCountedParts = 1_000
+
 /** An execution without its journal. */
 export interface ExecutionSummary {
   /** Id of the execution's job. */
@@ -254,6 +273,12 @@ export interface ExecutionSummary {
   readonly tags: Tags
   /** The current waits of the execution. */
   readonly waits: ReadonlyArray<Deferred>
+  /** Number of steps in its journal that are done; counted up to 1,000. */
+  readonly stepsDone: number
+  /** The last step that failed, if the execution failed. */
+  readonly failedStep: string | undefined
+  /** What happened to its children. */
+  readonly childCounts: ChildCounts
 }
 
 /** `open`: more chunks may follow. `interrupted`: the execution ended before the step that writes the stream. */
@@ -349,11 +374,6 @@ export interface ExecutionFilter {
   /** Epoch milliseconds: executions started at this time or later, and before the other. */
   readonly since?: number | undefined
   readonly until?: number | undefined
-}
-
-export interface ExecutionPage {
-  /** Newest first. */
-  readonly executions: ReadonlyArray<ExecutionSummary>
-  /** Pass it as `before` to get the next page; undefined on the last one. */
-  readonly next: string | undefined
+  /** Whether to leave out executions that another one started or waits for. */
+  readonly roots?: boolean | undefined
 }

@@ -9,6 +9,7 @@ import {
   dueAtOf,
   type ExecutionSummary,
   executionStateOf,
+  maxCountedParts,
   type Step,
   type StepKind,
   type StepOutcome,
@@ -79,9 +80,23 @@ export interface ExecutionRow {
   readonly lifetime: readonly [continued: number, pinned: string | null] | null
   readonly tags: Tags
   readonly waits: ReadonlyArray<DeferredRow>
+  readonly steps_done: number
+  readonly failed_step: string | null
+  /** Null for an execution without children: done, failed, cancelled, open, deleted. */
+  readonly child_counts: readonly [number, number, number, number, number] | null
   readonly steps?: ReadonlyArray<StepRow>
   readonly deferreds?: ReadonlyArray<DeferredRow>
 }
+
+/** The statement reads one child more than are counted, which is the last. */
+const toChildCounts = ([done, failed, cancelled, open, deleted]: NonNullable<ExecutionRow["child_counts"]>) => ({
+  done,
+  failed,
+  cancelled,
+  open,
+  deleted,
+  more: done + failed + cancelled + open + deleted > maxCountedParts
+})
 
 export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
   const waits = row.waits.map(toDeferred)
@@ -108,7 +123,10 @@ export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
     continued: row.lifetime?.[0] ?? 0,
     pinned: row.lifetime?.[1] ?? undefined,
     tags: row.tags,
-    waits: requestedWaits(waits)
+    waits: requestedWaits(waits),
+    stepsDone: row.steps_done,
+    failedStep: row.failed_step ?? undefined,
+    childCounts: toChildCounts(row.child_counts ?? [0, 0, 0, 0, 0])
   }
 }
 

@@ -13,7 +13,6 @@ import type {
   Child,
   Execution,
   ExecutionFilter,
-  ExecutionPage,
   Heartbeat,
   Journal,
   NewStep,
@@ -22,6 +21,7 @@ import type {
   TagChanges,
   Tags
 } from "./Execution.js"
+import type { ExecutionPage, ExecutionSort, StateCounts } from "./ExecutionPage.js"
 import type { Permit, PermitTurn } from "./StepPermits.js"
 import type { Streams } from "./Streams.js"
 import {
@@ -272,19 +272,24 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
       cancel: boolean
     ) => Effect.Effect<void, DatabaseError>
 
-    /** Lists executions, newest first. */
+    /** Lists executions, newest first or sorted. */
     readonly list: (
       filter: ExecutionFilter,
       page: {
         /** Maximum number of executions in this page. */
         readonly limit: number
-        /** `next` of the previous page. [the first page] */
+        /** `next` of the previous page with the same order. [the first page] */
         readonly before?: string | undefined
+        /** [newest first] */
+        readonly sort?: ExecutionSort | undefined
       }
     ) => Effect.Effect<ExecutionPage, BadCursor | SearchTooSlow | DatabaseError>
 
     /** Number of executions that match the filter. */
     readonly count: (filter: ExecutionFilter) => Effect.Effect<number, SearchTooSlow | DatabaseError>
+
+    /** Number of executions that match the filter, by state. Counts the newest `maxStateCounts`. */
+    readonly countStates: (filter: ExecutionFilter) => Effect.Effect<StateCounts, SearchTooSlow | DatabaseError>
 
     /** Number of suspended executions by state. Counting stops at `maxCounted` in total. */
     readonly suspended: Effect.Effect<SuspendedCounts, DatabaseError>

@@ -1,22 +1,13 @@
 import { Effect, Either, Layer } from "effect"
-import { BadCursor } from "../../core/BadCursor.js"
-import { isId, type JobId } from "../../core/Ids.js"
+import type { JobId } from "../../core/Ids.js"
 import { limits, stateOf } from "../../core/StoredJob.js"
 import { JobAdmin } from "../JobAdmin.js"
 import { die, isExecution, isLinked, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { type HeldJob, Queue } from "../Queue.js"
 import * as AsksMemory from "./AsksMemory.js"
-import {
-  type Child,
-  dueAtOf,
-  type ExecutionFilter,
-  type ExecutionState,
-  type ExecutionSummary,
-  executionStateOf,
-  heartbeatsOf,
-  valuesOf
-} from "./Execution.js"
+import { type Child, dueAtOf, type ExecutionSummary, executionStateOf, heartbeatsOf, valuesOf } from "./Execution.js"
+import * as ExecutionListMemory from "./ExecutionListMemory.js"
 import * as ForkMemory from "./ForkMemory.js"
 import { observed } from "./ObservedWorkflows.js"
 import * as PinsMemory from "./PinsMemory.js"
@@ -24,7 +15,6 @@ import * as RunningStepsMemory from "./RunningStepsMemory.js"
 import { requestedWaits, shownDeferreds, unclaimedSignals } from "./SignalValues.js"
 import * as SignalValuesMemory from "./SignalValuesMemory.js"
 import * as StreamsMemory from "./StreamsMemory.js"
-import * as Tags from "./Tags.js"
 import * as TagsMemory from "./TagsMemory.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, SignalsFull } from "./WorkflowErrors.js"
 import {
@@ -183,23 +173,10 @@ const make = Effect.gen(function* () {
       continued: table.lifetimes.of(row.id).continued,
       pinned: table.lifetimes.of(row.id).release,
       tags: table.tagsOf(row.id),
-      waits: requestedWaits(waits)
+      waits: requestedWaits(waits),
+      ...ExecutionListMemory.progressOf(jobs, table, row, execution)
     }
   }
-
-  const selected = (filter: ExecutionFilter, now: number): Array<ExecutionSummary> =>
-    [...jobs.rows()]
-      .filter(isExecution)
-      .map((row) => summary(row, now))
-      .filter(
-        ({ createdAt, execution, state, tags, workflow }) =>
-          createdAt >= (filter.since ?? 0) &&
-          createdAt < (filter.until ?? Infinity) &&
-          Tags.matches(tags, filter.tag) &&
-          (filter.workflow === undefined || workflow === filter.workflow) &&
-          (filter.state === undefined || state === filter.state) &&
-          (filter.prefix === undefined || execution.startsWith(filter.prefix))
-      )
 
   const childrenOf = (now: number, execution: string, name?: string): ReadonlyArray<Child> =>
     table
@@ -320,22 +297,7 @@ const make = Effect.gen(function* () {
     ),
     fork: ForkMemory.make(jobs, table, queue, find),
     ...RunningStepsMemory.make(jobs, table),
-    list: (filter, { before, limit }) => {
-      if (before !== undefined && !isId(before)) return new BadCursor({ cursor: before })
-      return jobs.atomically((now) => {
-        const all = selected(filter, now)
-          .filter(({ id }) => before === undefined || id < before)
-          .sort((a, b) => (a.id < b.id ? 1 : -1))
-        const executions = all.slice(0, limit)
-        return { executions, next: all.length > limit ? executions.at(-1)?.id : undefined }
-      })
-    },
-    count: (filter) => jobs.atomically((now) => selected(filter, now).length),
-    suspended: jobs.atomically((now) => {
-      const states = [...jobs.rows()].filter(isExecution).map((row) => summary(row, now).state)
-      const count = (state: ExecutionState) => states.filter((each) => each === state).length
-      return { sleeping: count("sleeping"), waiting: count("waiting"), changed: count("changed") }
-    }),
+    ...ExecutionListMemory.make(jobs, table, summary),
     streams,
     values,
     show

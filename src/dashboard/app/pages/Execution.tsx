@@ -5,6 +5,7 @@ import { ExecutionStreams } from "../ExecutionStreams"
 import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
 import { Card } from "../parts/Card"
+import { ErrorText } from "../parts/ErrorText"
 import { Facts } from "../parts/Facts"
 import { Head } from "../parts/Head"
 import { JsonCard } from "../parts/Json"
@@ -109,7 +110,7 @@ export const Execution = ({ id }: { readonly id: string }) => {
             <ExecutionBadge state={data.state} reason={data.reason} />
             {mayAct ? <ExecutionActions execution={data} onChange={execution.reload} /> : null}
           </Head>
-          {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
+          {data.lastError === null ? null : <ErrorText class="failure" text={data.lastError} />}
           <Card name="Details" content="body">
             <Facts of={factsOf(data)} />
           </Card>

@@ -5,6 +5,7 @@ import { isWaiting } from "../JobActs"
 import { KindLink, PodLink, QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
 import { Card } from "../parts/Card"
+import { ErrorText } from "../parts/ErrorText"
 import { Facts } from "../parts/Facts"
 import { Head } from "../parts/Head"
 import { JsonCard } from "../parts/Json"
@@ -91,7 +92,7 @@ export const Job = ({ id }: { readonly id: string }) => {
           <div class="quiet mono id">{data.id}</div>
           <WhyCard key={path} path={path} state={data.state} pod={data.pod} pulse={pulse} />
           {progressOf(data)}
-          {data.lastError === null ? null : <pre class="failure">{data.lastError}</pre>}
+          {data.lastError === null ? null : <ErrorText class="failure" text={data.lastError} />}
           <div class="run">
             <Card name="Details" content="body">
               <JobFacts job={data} />

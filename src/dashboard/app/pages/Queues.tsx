@@ -1,11 +1,15 @@
-import { QueueLink } from "../Links"
+import { QueueLink, queueAddress } from "../Links"
 import { useQueues } from "../LiveQueues"
 import { PauseButton } from "../PauseButton"
+import { Chunks } from "../parts/Chunks"
+import { FilterSelect } from "../parts/Filters"
 import { Head } from "../parts/Head"
+import { Menu } from "../parts/Menu"
 import { Empty, Shown } from "../parts/Notice"
 import { type Order, readOrder, SortHeader, turned } from "../parts/SortHeader"
 import { rateText, Sparkline } from "../parts/Sparkline"
 import { Table } from "../parts/Table"
+import { FilterCount, hasWords, TextFilter } from "../parts/TextFilter"
 import { Age, span } from "../parts/Time"
 import { QueueChips } from "../QueueCard"
 import { useResource } from "../Resource"
@@ -35,6 +39,15 @@ const sorted = (queues: ReadonlyArray<Queue>, { by, descending }: Order): Readon
     if (left === right) return a.name < b.name ? -1 : 1
     return left < right === descending ? 1 : -1
   })
+
+/** What the filter by state selects. */
+const conditions: Readonly<Record<string, (queue: Queue) => boolean>> = {
+  paused: ({ paused }) => paused,
+  "with due jobs": ({ oldestDueAgeSeconds }) => oldestDueAgeSeconds !== null,
+  "with running jobs": ({ counts }) => counts.running.value > 0,
+  "with retries": ({ counts }) => counts.retrying.value > 0,
+  "with dead jobs": ({ counts }) => counts.dead.value > 0
+}
 
 /** A count as a link to its jobs. */
 const Count = ({ queue, state }: { readonly queue: Queue; readonly state: State }) => (
@@ -80,7 +93,15 @@ const QueueRow = (props: {
       </td>
       {mayAct ? (
         <td class="act">
-          <PauseButton queue={queue} onChange={onChange} />
+          <Menu label={`Actions of ${queue.name}`}>
+            <PauseButton queue={queue} onChange={onChange} />
+            <a class="button" href={queueAddress(queue.name)}>
+              Settings
+            </a>
+            <a class="button" href={to("audit", { act: "queue.change", target: queue.name })}>
+              Changes
+            </a>
+          </Menu>
         </td>
       ) : null}
     </tr>
@@ -104,6 +125,8 @@ export const Queues = ({ route }: { readonly route: Route }) => {
   // One request for all queues, not reloaded on every event: the last hour changes slowly.
   const series = useResource<QueueSeries>("metrics/queues", { every: 5_000, announced: true })
   const order = readOrder(route.query) ?? byName
+  const isShown = conditions[route.query.get("state") ?? ""] ?? (() => true)
+  const words = route.query.get("filter") ?? ""
   const sort = (by: string) => {
     const next = turned(order, by, by !== "name")
     const query = next === undefined ? {} : { sort: next.by, order: next.descending ? "desc" : "asc" }
@@ -117,33 +140,51 @@ export const Queues = ({ route }: { readonly route: Route }) => {
         </span>
       </Head>
       <Shown of={queues}>
-        {(data) =>
-          data.queues.length === 0 ? (
-            <Empty>No queues yet. Processes declare their queues when they start.</Empty>
-          ) : (
-            <div class="card">
-              <Table
-                class="stacked queues"
-                headings={[
-                  <SortHeader by="name" order={order} onSort={sort}>
-                    Queue
-                  </SortHeader>,
-                  "Last hour",
-                  ...headings.map(([by, label]) => (
-                    <SortHeader key={by} by={by} class="number" order={order} onSort={sort}>
-                      {label}
-                    </SortHeader>
-                  )),
-                  mayAct ? <th aria-label="Actions" /> : null
-                ]}
-              >
-                {sorted(data.queues, order).map((queue) => (
-                  <QueueRow key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />
-                ))}
-              </Table>
-            </div>
+        {(data) => {
+          if (data.queues.length === 0)
+            return <Empty>No queues yet. Processes declare their queues when they start.</Empty>
+          const shown = sorted(
+            data.queues.filter((queue) => hasWords(words, queue.name) && isShown(queue)),
+            order
           )
-        }
+          return (
+            <>
+              <search class="row">
+                <TextFilter route={route} label="Filter queues" />
+                <FilterSelect route={route} name="state" label="State" options={Object.keys(conditions)} />
+                <FilterCount shown={shown.length} all={data.queues.length} name="queue" />
+              </search>
+              {shown.length === 0 ? <Empty>No queues match this filter.</Empty> : null}
+              <div class="card" hidden={shown.length === 0}>
+                <Table
+                  class="stacked queues"
+                  bodies
+                  headings={[
+                    <SortHeader by="name" order={order} onSort={sort}>
+                      Queue
+                    </SortHeader>,
+                    "Last hour",
+                    ...headings.map(([by, label]) => (
+                      <SortHeader key={by} by={by} class="number" order={order} onSort={sort}>
+                        {label}
+                      </SortHeader>
+                    )),
+                    mayAct ? <th aria-label="Actions" /> : null
+                  ]}
+                >
+                  <Chunks
+                    as="tbody"
+                    rowHeight={44}
+                    of={shown}
+                    row={(queue) => (
+                      <QueueRow key={queue.name} queue={queue} series={series.data} onChange={queues.reload} />
+                    )}
+                  />
+                </Table>
+              </div>
+            </>
+          )
+        }}
       </Shown>
     </>
   )

@@ -2,12 +2,16 @@ import { useState } from "preact/hooks"
 import * as Api from "../Api"
 import { useLiveUpdates } from "../Live"
 import { Card, Fold } from "../parts/Card"
+import { Chunks } from "../parts/Chunks"
+import { FilterSelect } from "../parts/Filters"
 import { Head } from "../parts/Head"
+import { Menu } from "../parts/Menu"
 import { Empty, Shown } from "../parts/Notice"
+import { FilterCount, hasWords, TextFilter } from "../parts/TextFilter"
 import { Age } from "../parts/Time"
 import { showError, showToast } from "../parts/Toasts"
 import { useResource } from "../Resource"
-import { to } from "../Route"
+import { type Route, to } from "../Route"
 import { ScheduleForm } from "../ScheduleForm"
 import { History, NextRuns } from "../ScheduleRuns"
 import { useMayAct } from "../Session"
@@ -56,14 +60,14 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
       }
       acts={
         <>
-          <Fold open={coming} turn={setComing}>
+          <Fold quiet open={coming} turn={setComing}>
             Next runs
           </Fold>
-          <Fold open={past} turn={setPast}>
+          <Fold quiet open={past} turn={setPast}>
             History
           </Fold>
           {mayAct ? (
-            <>
+            <Menu label={`Actions of ${schedule.name}`}>
               <button
                 type="button"
                 onClick={() => void Api.post(`${path}/trigger`).then(done(`${schedule.name} triggered`), showError)}
@@ -87,7 +91,7 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
               <button type="button" class="danger" onClick={remove}>
                 Delete
               </button>
-            </>
+            </Menu>
           ) : null}
         </>
       }
@@ -127,10 +131,20 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
   )
 }
 
-export const Schedules = () => {
+/** What the filter by state selects. */
+const conditions: Readonly<Record<string, (schedule: Schedule) => boolean>> = {
+  active: ({ paused }) => !paused,
+  paused: ({ paused }) => paused,
+  failing: ({ lastError }) => lastError !== null,
+  "created by operator": ({ origin }) => origin !== "code"
+}
+
+export const Schedules = ({ route }: { readonly route: Route }) => {
   const { pulse } = useLiveUpdates()
   const mayAct = useMayAct()
   const [making, setMaking] = useState(false)
+  const isShown = conditions[route.query.get("state") ?? ""] ?? (() => true)
+  const words = route.query.get("filter") ?? ""
   const schedules = useResource<{ schedules: ReadonlyArray<Schedule> }>("schedules?limit=1000", { pulse, every: 5_000 })
   return (
     <>
@@ -158,15 +172,30 @@ export const Schedules = () => {
         </section>
       ) : null}
       <Shown of={schedules}>
-        {(data) =>
-          data.schedules.length === 0 ? (
-            <Empty>No schedules yet. Declare one in code, or create one here.</Empty>
-          ) : (
-            data.schedules.map((schedule) => (
-              <ScheduleCard key={schedule.name} schedule={schedule} onChange={schedules.reload} />
-            ))
+        {(data) => {
+          if (data.schedules.length === 0)
+            return <Empty>No schedules yet. Declare one in code, or create one here.</Empty>
+          const shown = data.schedules.filter(
+            (schedule) => hasWords(words, schedule.name, schedule.kind, schedule.words ?? "") && isShown(schedule)
           )
-        }
+          return (
+            <>
+              <search class="row">
+                <TextFilter route={route} label="Filter schedules" />
+                <FilterSelect route={route} name="state" label="State" options={Object.keys(conditions)} />
+                <FilterCount shown={shown.length} all={data.schedules.length} name="schedule" />
+              </search>
+              {shown.length === 0 ? <Empty>No schedules match this filter.</Empty> : null}
+              <Chunks
+                as="div"
+                class="cards"
+                rowHeight={150}
+                of={shown}
+                row={(schedule) => <ScheduleCard key={schedule.name} schedule={schedule} onChange={schedules.reload} />}
+              />
+            </>
+          )
+        }}
       </Shown>
     </>
   )

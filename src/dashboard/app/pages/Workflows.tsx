@@ -1,15 +1,66 @@
 import * as Api from "../Api"
-import { ExecutionBadge, ExecutionLink, executionStates, Tags, Waits } from "../ExecutionState"
+import { ExecutionBadge, ExecutionLink, executionAddress, StateCounts, Tags, Waits } from "../ExecutionState"
 import { useLiveUpdates } from "../Live"
-import { FilterInput, FilterInstant, FilterSelect } from "../parts/Filters"
+import { FilterInput, FilterInstant } from "../parts/Filters"
 import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
+import { type Order, readOrder, SortHeader, turned } from "../parts/SortHeader"
 import { Table } from "../parts/Table"
-import { Age } from "../parts/Time"
+import { Age, measured, useTick } from "../parts/Time"
 import { useResource } from "../Resource"
-import type { Route } from "../Route"
-import type { ExecutionSummary } from "../Views"
+import { type Route, refine } from "../Route"
+import type { ExecutionCounts, ExecutionPage, ExecutionSummary } from "../Views"
+
+const byStart: Order = { by: "started", descending: true }
+
+const Duration = ({ of: { createdAt, finishedAt } }: { readonly of: ExecutionSummary }) => {
+  const now = useTick()
+  const ended = finishedAt === null ? now : Date.parse(finishedAt)
+  return <>{measured(Math.max(0, ended - Date.parse(createdAt)) / 1000)}</>
+}
+
+/** The children of an execution in words, the failed ones first: `3 failed, 197 done`. */
+const childText = ({ cancelled, deleted, done, failed, more, open }: ExecutionSummary["childCounts"]): string => {
+  const parts = Object.entries({ failed, open, cancelled, done, deleted }).filter(([, count]) => count > 0)
+  return `${parts.map(([state, count]) => `${count.toLocaleString()} ${state}`).join(", ")}${more ? ", and more" : ""}`
+}
+
+/** Number of steps that a summary counts. */
+const maxSteps = 1_000
+
+/** How far an execution has come: its children if it has any, or else its steps. */
+const Progress = ({ of: { childCounts, execution, stepsDone } }: { readonly of: ExecutionSummary }) => {
+  const { cancelled, deleted, done, failed, more, open } = childCounts
+  const all = cancelled + deleted + done + failed + open
+  const steps = `${stepsDone.toLocaleString()}${stepsDone < maxSteps ? "" : "+"} ${stepsDone === 1 ? "step" : "steps"}`
+  if (all === 0) return <span class={stepsDone === 0 ? "quiet" : ""}>{steps}</span>
+  return (
+    <span class="progressing" title={steps}>
+      <span class="bar" role="img" aria-label={`${all - open} of ${all}${more ? " or more" : ""} children ended`}>
+        <progress max={all} value={all - open} />
+      </span>
+      <a class={failed > 0 ? "state dead" : ""} href={executionAddress(execution)}>
+        {childText(childCounts)}
+      </a>
+    </span>
+  )
+}
+
+/** Where a failed execution failed, or what another one waits for. */
+const Where = ({ of: { failedStep, lastError, waits } }: { readonly of: ExecutionSummary }) =>
+  lastError === null ? (
+    <Waits waits={waits} />
+  ) : (
+    <>
+      {failedStep === null ? null : (
+        <>
+          <strong>{failedStep}</strong>:{" "}
+        </>
+      )}
+      {lastError}
+    </>
+  )
 
 const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
   <tr>
@@ -19,9 +70,16 @@ const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
     <td class="name">
       <ExecutionLink execution={execution.execution} /> <Tags tags={execution.tags} />
     </td>
-    <td class="queue">{execution.workflow}</td>
+    <td class="again">
+      <Progress of={execution} />
+    </td>
     <td class="rest">
-      <div class="cut">{execution.lastError ?? <Waits waits={execution.waits} />}</div>
+      <div class="cut">
+        <Where of={execution} />
+      </div>
+    </td>
+    <td class="number queue">
+      <Duration of={execution} />
     </td>
     <td class="when">
       <Age at={execution.createdAt} />
@@ -29,18 +87,54 @@ const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
   </tr>
 )
 
+/** Shows or hides executions that another one started. */
+const ChildrenChoice = ({ route }: { readonly route: Route }) => (
+  <label class="check">
+    <input
+      type="checkbox"
+      checked={route.query.get("children") === "shown"}
+      onChange={({ currentTarget: { checked } }) =>
+        refine(route, { children: checked ? "shown" : undefined, cursor: undefined })
+      }
+    />
+    Show children
+  </label>
+)
+
 export const Workflows = ({ route }: { readonly route: Route }) => {
   const { pulse } = useLiveUpdates()
-  const names = ["workflow", "state", "prefix", "since", "until"]
+  const withChildren = route.query.get("children") === "shown"
+  const names = ["workflow", "prefix", "since", "until"]
   const filter = {
     ...Object.fromEntries(names.map((name) => [name, route.query.get(name)])),
     tag: route.query.getAll("tag")
   }
-  const page = useResource<{ executions: ReadonlyArray<ExecutionSummary>; next: string | null }>(
-    `workflows${Api.query({ ...filter, cursor: route.query.get("cursor") })}`,
+  const state = route.query.get("state")
+  const order = readOrder(route.query)
+  const which = { ...filter, roots: withChildren ? undefined : "true" }
+  const page = useResource<ExecutionPage>(
+    `workflows${Api.query({
+      ...which,
+      state,
+      sort: order?.by,
+      order: order === undefined ? undefined : order.descending ? "desc" : "asc",
+      cursor: route.query.get("cursor")
+    })}`,
     { pulse, every: 5_000 }
   )
-  const isFiltered = Object.values(filter).some((value) => value !== null && value.length > 0)
+  const counts = useResource<ExecutionCounts>(`workflows/counts${Api.query(which)}`, { every: 10_000 })
+  const isFiltered = [state, ...Object.values(filter)].some((value) => value !== null && value.length > 0)
+  const sort = (by: string) => {
+    // Newest first is the only order by start: no index is needed for it, and a list can always go on.
+    const next = by === byStart.by ? undefined : turned(order, by, true)
+    const query = next === undefined ? {} : { sort: next.by, order: next.descending ? "desc" : "asc" }
+    refine(route, { sort: undefined, order: undefined, ...query, cursor: undefined })
+  }
+  const heading = (by: string, label: string, of: string) => (
+    <SortHeader key={by} by={by} class={of} order={order ?? byStart} onSort={sort}>
+      {label}
+    </SortHeader>
+  )
   return (
     <>
       <Head title="Workflows" />
@@ -54,22 +148,49 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
           main
         />
         <FilterInput route={route} name="workflow" label="Workflow" />
-        <FilterSelect route={route} name="state" label="State" options={executionStates} />
         <FilterInput route={route} name="tag" label="Tag" hint="Tag, such as customer=42" />
         <FilterInstant route={route} name="since" label="From" />
         <FilterInstant route={route} name="until" label="Before" />
+        <ChildrenChoice route={route} />
       </search>
+      <StateCounts of={counts.data} chosen={state} route={route} />
       <Shown of={page}>
-        {({ executions, next }) => (
+        {({ executions, next, sortedAmong }) => (
           <div class="card">
+            {sortedAmong === null ? null : (
+              <p class="note small quiet">
+                Sorted among the newest {sortedAmong.toLocaleString()} executions. Narrow the filter to sort all.
+              </p>
+            )}
             {executions.length > 0 ? (
-              <Table class="stacked executions" headings={["State", "Execution", "Workflow", "Waits for", "Started"]}>
+              <Table
+                class="stacked executions"
+                headings={[
+                  "State",
+                  "Execution",
+                  "Progress",
+                  "Failed step, or waits for",
+                  heading("duration", "Duration", "number"),
+                  heading("started", "Started", "")
+                ]}
+              >
                 {executions.map((execution) => (
                   <Row key={execution.id} execution={execution} />
                 ))}
               </Table>
             ) : isFiltered ? (
-              <Empty>No executions match this filter.</Empty>
+              <Empty>
+                No executions match this filter.
+                {withChildren ? null : (
+                  <>
+                    {" "}
+                    Those that another execution started are not shown.{" "}
+                    <button type="button" class="link" onClick={() => refine(route, { children: "shown" })}>
+                      Show children
+                    </button>
+                  </>
+                )}
+              </Empty>
             ) : (
               <Empty>
                 No executions yet. Define a workflow with <code>workflow()</code> of <code>nightshift/client</code> and

@@ -26,9 +26,16 @@ export const Card = (props: {
 export const Fold = (props: {
   readonly open: boolean
   readonly turn: (open: boolean) => void
+  /** Whether it looks like a link. */
+  readonly quiet?: boolean
   readonly children: ComponentChildren
 }) => (
-  <button type="button" aria-expanded={props.open} onClick={() => props.turn(!props.open)}>
+  <button
+    type="button"
+    class={props.quiet ? "link small" : undefined}
+    aria-expanded={props.open}
+    onClick={() => props.turn(!props.open)}
+  >
     {props.children}
   </button>
 )

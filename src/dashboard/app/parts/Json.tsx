@@ -1,56 +1,115 @@
-import { useState } from "preact/hooks"
+import { useMemo, useState } from "preact/hooks"
+import { shownJson } from "../DirectionMarks"
+import { bytesText } from "../Views"
 import { Card } from "./Card"
 import { CopyButton } from "./Snippet"
 
-// Renders JSON with foldable branches. Values are untrusted and rendered only as text.
+// Renders JSON as a tree with foldable branches. Values are untrusted and rendered only as text. A large value is shown
+// in part: long texts are cut, long lists have pages, and branches beyond the limits start folded.
 
+/** Rows and characters that are open at first. */
+const maxRows = 200
+const maxCharacters = 32 * 1024
+
+/** A branch with more entries starts folded, unless it is the value itself. */
 const foldFrom = 20
 
-const Leaf = ({ value }: { readonly value: unknown }) => (
-  <span class={`json-${value === null ? "null" : typeof value}`}>{JSON.stringify(value)}</span>
-)
+/** Entries of an open branch that are shown at once. */
+const entriesShown = 100
 
-const Branch = ({
-  depth,
-  entries,
-  isList
-}: {
-  depth: number
-  entries: ReadonlyArray<readonly [string, unknown]>
-  isList: boolean
-}) => {
-  const [open, setOpen] = useState(depth < 3 && entries.length <= foldFrom)
+/** Characters of a text that are shown at first. */
+const textShown = 300
+
+/** A larger value, in bytes, scrolls in a box of its own. */
+const scrollFrom = 4 * 1024
+
+type Branch = Readonly<Record<string, unknown>>
+
+const isBranch = (value: unknown): value is Branch => typeof value === "object" && value !== null
+
+/** About how many characters an entry needs when its branches are folded. */
+const lengthOf = (name: string, value: unknown): number =>
+  name.length + (typeof value === "string" ? Math.min(textShown, value.length) : 12)
+
+/** The branches that are open at first, from the outside in, as far as they fit. */
+const openOf = (root: Branch): WeakSet<object> => {
+  const open = new WeakSet<object>([root])
+  const found: Array<Branch> = [root]
+  let rows = 0
+  let characters = 0
+  for (const branch of found) {
+    const entries = Object.entries(branch).slice(0, entriesShown)
+    const length = entries.reduce((sum, [name, value]) => sum + lengthOf(name, value), 0)
+    const fits = rows + entries.length <= maxRows && characters + length <= maxCharacters
+    if (branch !== root && !(fits && entries.length <= foldFrom)) continue
+    open.add(branch)
+    rows += entries.length
+    characters += length
+    found.push(...entries.map(([, value]) => value).filter(isBranch))
+  }
+  return open
+}
+
+const Leaf = ({ value }: { readonly value: unknown }) => {
+  const [isWhole, setWhole] = useState(false)
+  const isCut = typeof value === "string" && value.length > textShown && !isWhole
+  return (
+    <span class={`json-${value === null ? "null" : typeof value}`}>
+      {shownJson(`${JSON.stringify(isCut ? value.slice(0, textShown) : value)}`)}
+      {isCut ? (
+        <button type="button" class="link small" onClick={() => setWhole(true)}>
+          … show all {value.length.toLocaleString()} characters
+        </button>
+      ) : null}
+    </span>
+  )
+}
+
+const Folding = ({ open: given, value }: { readonly open: WeakSet<object>; readonly value: Branch }) => {
+  const [open, setOpen] = useState(given.has(value) ? given : undefined)
+  const [limit, setLimit] = useState(entriesShown)
+  const isList = Array.isArray(value)
+  const names = Object.keys(value)
   const [before, after] = isList ? ["[", "]"] : ["{", "}"]
-  if (entries.length === 0) return <span>{before + after}</span>
+  if (names.length === 0) return <span>{before + after}</span>
+  const left = names.length - limit
   return (
     <>
-      <button type="button" class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {open ? before : `${before} … ${entries.length} ${isList ? "items" : "fields"} ${after}`}
+      <button
+        type="button"
+        class="fold"
+        aria-expanded={open !== undefined}
+        onClick={() => setOpen(open === undefined ? openOf(value) : undefined)}
+      >
+        {open !== undefined ? before : `${before} … ${names.length} ${isList ? "items" : "fields"} ${after}`}
       </button>
-      {open ? (
+      {open === undefined ? null : (
         <>
           <ul class="json">
-            {entries.map(([name, value], place) => (
+            {names.slice(0, limit).map((name, place) => (
               <li key={name}>
-                {isList ? null : <span class="json-key">{JSON.stringify(name)}: </span>}
-                <Node value={value} depth={depth + 1} />
-                {place < entries.length - 1 ? "," : ""}
+                {isList ? null : <span class="json-key">{shownJson(JSON.stringify(name))}: </span>}
+                <Node value={value[name]} open={open} />
+                {place < names.length - 1 ? "," : ""}
               </li>
             ))}
+            {left > 0 ? (
+              <li>
+                <button type="button" class="link small" onClick={() => setLimit(limit + entriesShown)}>
+                  Show {Math.min(entriesShown, left)} more of {left.toLocaleString()}
+                </button>
+              </li>
+            ) : null}
           </ul>
           {after}
         </>
-      ) : null}
+      )}
     </>
   )
 }
 
-const Node = ({ depth, value }: { depth: number; value: unknown }) =>
-  typeof value === "object" && value !== null ? (
-    <Branch depth={depth} entries={Object.entries(value)} isList={Array.isArray(value)} />
-  ) : (
-    <Leaf value={value} />
-  )
+const Node = ({ open, value }: { readonly open: WeakSet<object>; readonly value: unknown }) =>
+  isBranch(value) ? <Folding open={open} value={value} /> : <Leaf value={value} />
 
 /** A card with a JSON value. */
 export const JsonCard = ({ name, value }: { readonly name: string; readonly value: unknown }) => (
@@ -59,12 +118,34 @@ export const JsonCard = ({ name, value }: { readonly name: string; readonly valu
   </Card>
 )
 
-/** A foldable JSON value with a copy button. */
-export const Json = ({ label, value }: { readonly label: string; readonly value: unknown }) => (
-  <div class="json-box">
-    <CopyButton label={label} text={JSON.stringify(value, null, 2)} />
-    <div class="mono">
-      <Node value={value} depth={0} />
+/** Saves JSON as a file that is named after the page. */
+const download = (label: string, text: string) => {
+  const page = decodeURIComponent(location.hash.split("?")[0]?.split("/").at(-1) ?? "")
+  const link = document.createElement("a")
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }))
+  link.download = `${page.replace(/[^\w.-]+/g, "-").slice(0, 80)}-${label}.json`
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 1_000)
+}
+
+/** A foldable JSON value with buttons to copy and to download it. */
+export const Json = ({ label, value }: { readonly label: string; readonly value: unknown }) => {
+  const open = useMemo(() => (isBranch(value) ? openOf(value) : new WeakSet<object>()), [value])
+  const bytes = useMemo(() => new Blob([JSON.stringify(value)]).size, [value])
+  const text = useMemo(() => JSON.stringify(value, null, 2), [value])
+  const isLarge = bytes > scrollFrom
+  return (
+    <div class={`json-box ${isLarge ? "large" : ""}`}>
+      <div class="tools small">
+        {bytes > maxCharacters ? <span class="quiet">{bytesText(bytes)}, shown in part</span> : null}
+        <CopyButton label={label} text={text} />
+        <button type="button" class="link" onClick={() => download(label, text)} aria-label={`Download ${label}`}>
+          Download
+        </button>
+      </div>
+      <div class="mono" {...(isLarge ? { role: "group", "aria-label": label, tabIndex: 0 } : {})}>
+        <Node value={value} open={open} />
+      </div>
     </div>
-  </div>
-)
+  )
+}

@@ -28,9 +28,11 @@ const distances = [
 
 const maxTicks = 5
 
-/** Ticks at round distances, in milliseconds since the start, which is one of them. */
-export const ticksOf = ({ ends, start }: Axis): ReadonlyArray<number> => {
+/** Ticks on the axis at round distances from `origin`, in milliseconds since then. */
+export const ticksOf = ({ ends, start }: Axis, origin: number = start): ReadonlyArray<number> => {
   const length = ends - start
   const distance = distances.find((each) => length / each < maxTicks) ?? Math.ceil(length / maxTicks)
-  return Array.from({ length: Math.floor(length / distance) + 1 }, (_, index) => index * distance)
+  const first = Math.ceil((start - origin) / distance)
+  const last = Math.floor((ends - origin) / distance)
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => (first + index) * distance)
 }

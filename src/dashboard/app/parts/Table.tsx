@@ -8,6 +8,8 @@ export const Table = (props: {
   readonly class?: string
   readonly label?: string
   readonly headings: ReadonlyArray<Heading>
+  /** Whether the children are the bodies of the table, in place of its rows. */
+  readonly bodies?: boolean
   readonly children: ComponentChildren
 }) => (
   <div class="table-wrap">
@@ -26,7 +28,7 @@ export const Table = (props: {
           })}
         </tr>
       </thead>
-      <tbody>{props.children}</tbody>
+      {props.bodies ? props.children : <tbody>{props.children}</tbody>}
     </table>
   </div>
 )

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact"
+import { ErrorText } from "./ErrorText"
 import { type Axis, positionOn } from "./Scale"
 import { measured } from "./Time"
 
@@ -62,7 +63,7 @@ export const Timeline = (props: {
         </span>
         <Bar of={phase} axis={props} />
         <span class="took">{measured((phase.to - phase.from) / 1000)}</span>
-        {phase.message === undefined || phase.message === null ? null : <pre class="text">{phase.message}</pre>}
+        {phase.message === undefined || phase.message === null ? null : <ErrorText class="text" text={phase.message} />}
       </li>
     ))}
   </ol>
