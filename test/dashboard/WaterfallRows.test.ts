@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import type { Bar } from "../../src/dashboard/app/Waterfall.js"
-import { familyBar, familyText, type Look, partAround, rowsOf } from "../../src/dashboard/app/WaterfallRows.js"
+import { familyBar, type Look, partAround, partsOf, rowsOf } from "../../src/dashboard/app/WaterfallRows.js"
 
 const bar = (name: string, from: number, more: object = {}): Bar =>
   ({ key: name, name, kind: "run", colour: "done", from, to: from + 10, open: false, ...more }) as Bar
@@ -22,12 +22,15 @@ describe("the rows of a waterfall", () => {
     expect(keys(children(11), { open: new Set(["ship"]) })).toHaveLength(12)
   })
 
-  it("say what happened to folded children, and take the colour of the worst", () => {
+  it("say what happened to folded children, and take the colour of most", () => {
     const bars = [...children(11), ...children(2, "ship", { detail: "dead (exhausted)", colour: "dead" })]
-    expect(familyText(bars)).toBe("11 done, 2 dead (exhausted)")
+    expect(partsOf(bars.toReversed())).toEqual([
+      { count: 11, state: "done", colour: "done" },
+      { count: 2, state: "dead (exhausted)", colour: "dead" }
+    ])
     const [family] = rowsOf(bars, look())
     if (family === undefined || !("bars" in family)) throw new Error("no family")
-    expect(familyBar(family)).toMatchObject({ colour: "dead", from: 0, to: 20, name: "13 children of ship" })
+    expect(familyBar(family)).toMatchObject({ colour: "done", from: 0, to: 20, name: "13 children of ship" })
   })
 
   it("are those of a part of the axis, or those that failed", () => {

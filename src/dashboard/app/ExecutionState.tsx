@@ -37,7 +37,7 @@ export const StateCounts = (props: {
   readonly route: Route
 }) => {
   const { chosen, of, route } = props
-  if (of === undefined) return <div class="row counts" />
+  if (of === undefined) return null
   const found = executionStates.filter((state) => of.counts[state] > 0 || state === chosen)
   const all = executionStates.reduce((sum, state) => sum + of.counts[state], 0)
   const one = (state: string, count: number, look: ComponentChildren) => (
@@ -53,7 +53,7 @@ export const StateCounts = (props: {
     </button>
   )
   return (
-    <fieldset class="row counts" aria-label="State">
+    <fieldset class="row tight" aria-label="State">
       {one("", all, "all")}
       {found.map((state) => one(state, of.counts[state], <span class={`state ${colours[state]}`}>{state}</span>))}
     </fieldset>

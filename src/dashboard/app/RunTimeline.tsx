@@ -71,7 +71,7 @@ const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): Reado
       detail: (
         <>
           on <PodLink id={error.pod} />
-          {isKnown ? ", same error as above" : ""}
+          {isKnown ? ", same error" : ""}
         </>
       ),
       message: isKnown ? null : error.message

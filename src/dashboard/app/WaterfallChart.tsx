@@ -11,7 +11,7 @@ import { useMayAct } from "./Session"
 import type { Execution } from "./Views"
 import { axisOf, barsOf, isFinished, type Bar as WaterfallBar } from "./Waterfall"
 import { WaterfallOverview } from "./WaterfallOverview"
-import { type Family, familyBar, isFailed, type Row as LookedRow, partAround, rowsOf } from "./WaterfallRows"
+import { type Family, familyBar, isFailed, type Row as LookedRow, partAround, partsOf, rowsOf } from "./WaterfallRows"
 
 /** Executions with more bars have an overview and controls to zoom. */
 const controlsFrom = 20
@@ -171,11 +171,15 @@ const FamilyRow = (props: {
   const bar = familyBar(family)
   return (
     <li class="child">
-      <span class="what">
-        <button type="button" class="fold" aria-expanded={family.isOpen} onClick={onTurn}>
+      <span class="what row">
+        <button type="button" class="fold family" aria-expanded={family.isOpen} onClick={onTurn}>
           <strong>{family.bars.length.toLocaleString()} children</strong>
-        </button>{" "}
-        <span class="quiet small">{bar.detail}</span>
+        </button>
+        {partsOf(family.bars).map(({ colour, count, state }) => (
+          <span key={state} class={isFailed({ colour }) ? `small state ${colour}` : "quiet small"}>
+            {count.toLocaleString()} {state}
+          </span>
+        ))}
       </span>
       <Bar of={bar} axis={axis} ticks={ticks} />
       <span class="took">{measured((bar.to - bar.from) / 1000)}</span>
@@ -257,7 +261,7 @@ export const WaterfallChart = (props: { readonly execution: Execution; readonly 
       {bars.length <= controlsFrom ? null : (
         <>
           <WaterfallOverview bars={bars} whole={whole} part={part} onPart={setPart} />
-          <div class="row">
+          <div class="row tight zoom">
             <Zoom whole={whole} part={part} onPart={setPart} />
             <label class="check">
               <input

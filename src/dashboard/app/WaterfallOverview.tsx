@@ -1,7 +1,7 @@
 import { useRef, useState } from "preact/hooks"
 import { type Axis, positionOn } from "./parts/Scale"
 import type { Bar } from "./Waterfall"
-import { partAround } from "./WaterfallRows"
+import { isFailed, partAround } from "./WaterfallRows"
 
 const [width, height] = [1_000, 48]
 
@@ -11,12 +11,13 @@ const clicked = 0.1
 /** The bars of one colour as one line, however many they are. */
 const pathOf = (bars: ReadonlyArray<Bar>, colour: string, whole: Axis) => {
   const row = height / bars.length
+  const shortest = isFailed({ colour }) ? 4 : 2
   return bars
     .map((bar, index) => {
       if (bar.colour !== colour) return ""
       const { from, length } = positionOn(bar, whole)
-      const x = Math.min(width - 2, from * width)
-      return `M${x.toFixed(1)} ${((index + 0.5) * row).toFixed(1)}h${Math.max(2, length * width).toFixed(1)}`
+      const x = Math.min(width - shortest, from * width)
+      return `M${x.toFixed(1)} ${((index + 0.5) * row).toFixed(1)}h${Math.max(shortest, length * width).toFixed(1)}`
     })
     .join("")
 }
@@ -49,7 +50,10 @@ export const WaterfallOverview = (props: {
       : part === undefined
         ? undefined
         : positionOn({ from: part.start, to: part.ends }, whole)
-  const colours = [...new Set(bars.map(({ colour }) => colour))]
+  // What failed is drawn last, and never too thin to be seen.
+  const colours = [
+    ...new Set(bars.toSorted((a, b) => Number(isFailed(a)) - Number(isFailed(b))).map(({ colour }) => colour))
+  ]
   return (
     <svg
       ref={strip}
@@ -71,7 +75,7 @@ export const WaterfallOverview = (props: {
           key={colour}
           class={colour}
           d={pathOf(bars, colour, whole)}
-          stroke-width={Math.max(1, height / bars.length)}
+          stroke-width={Math.max(isFailed({ colour }) ? 6 : 1, height / bars.length)}
         />
       ))}
       {shown === undefined ? null : (

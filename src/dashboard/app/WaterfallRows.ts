@@ -51,26 +51,33 @@ export const rowsOf = (bars: ReadonlyArray<Bar>, { failedOnly, open, part }: Loo
   return rows
 }
 
-/** The children by state, in words: `197 done, 3 dead`. */
-export const familyText = (bars: ReadonlyArray<Bar>): string => {
-  const counts = new Map<string, number>()
-  for (const { detail = "" } of bars) counts.set(detail, (counts.get(detail) ?? 0) + 1)
-  return [...counts].map(([state, count]) => `${count.toLocaleString()} ${state}`).join(", ")
+/** A number of children in the same state. */
+interface Part {
+  /** The state in words. */
+  readonly state: string
+  readonly colour: string
+  readonly count: number
 }
 
-/** A family as one bar, from its first start to its last end. It has the colour of its worst child. */
+/** The children by state, the most frequent first. */
+export const partsOf = (bars: ReadonlyArray<Bar>): ReadonlyArray<Part> => {
+  const parts = new Map<string, Part>()
+  for (const { colour, detail: state = "" } of bars) {
+    parts.set(state, { state, colour, count: (parts.get(state)?.count ?? 0) + 1 })
+  }
+  return [...parts.values()].sort((a, b) => b.count - a.count)
+}
+
+/** A family as one bar, from its first start to its last end, in the colour of most children. */
 export const familyBar = ({ bars, key, step }: Family): Bar => {
-  const worst = ["dead", "retrying", "running", "waited", "cancelled", "done"]
-  const colours = new Set(bars.map(({ colour }) => colour))
   return {
     key,
     name: `${bars.length.toLocaleString()} children of ${step}`,
     kind: "",
-    colour: worst.find((colour) => colours.has(colour)) ?? "done",
+    colour: partsOf(bars)[0]?.colour ?? "done",
     from: bars.reduce((least, { from }) => Math.min(least, from), Infinity),
     to: bars.reduce((most, { to }) => Math.max(most, to), 0),
-    open: bars.some(({ open }) => open),
-    detail: familyText(bars)
+    open: bars.some(({ open }) => open)
   }
 }
 

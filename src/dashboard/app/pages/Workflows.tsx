@@ -37,9 +37,11 @@ const Progress = ({ of: { childCounts, execution, stepsDone } }: { readonly of: 
   if (all === 0) return <span class={stepsDone === 0 ? "quiet" : ""}>{steps}</span>
   return (
     <span class="progressing" title={steps}>
-      <span class="bar" role="img" aria-label={`${all - open} of ${all}${more ? " or more" : ""} children ended`}>
-        <progress max={all} value={all - open} />
-      </span>
+      {open === 0 ? null : (
+        <span class="bar" role="img" aria-label={`${all - open} of ${all}${more ? " or more" : ""} children ended`}>
+          <progress max={all} value={all - open} />
+        </span>
+      )}
       <a class={failed > 0 ? "state dead" : ""} href={executionAddress(execution)}>
         {childText(childCounts)}
       </a>
@@ -151,9 +153,11 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
         <FilterInput route={route} name="tag" label="Tag" hint="Tag, such as customer=42" />
         <FilterInstant route={route} name="since" label="From" />
         <FilterInstant route={route} name="until" label="Before" />
-        <ChildrenChoice route={route} />
       </search>
-      <StateCounts of={counts.data} chosen={state} route={route} />
+      <div class="row counts">
+        <StateCounts of={counts.data} chosen={state} route={route} />
+        <ChildrenChoice route={route} />
+      </div>
       <Shown of={page}>
         {({ executions, next, sortedAmong }) => (
           <div class="card">

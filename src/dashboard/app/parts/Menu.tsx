@@ -19,7 +19,7 @@ export const Menu = (props: { readonly label: string; readonly children: Compone
     style.right = `${document.documentElement.clientWidth - at.right}px`
     style.top = isAbove ? "auto" : `${at.bottom + 4}px`
     style.bottom = isAbove ? `${innerHeight - at.top + 4}px` : "auto"
-    addEventListener("scroll", hide, { once: true, passive: true })
+    for (const moved of ["scroll", "resize"]) addEventListener(moved, hide, { once: true, passive: true })
   }
   return (
     <>
