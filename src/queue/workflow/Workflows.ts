@@ -280,7 +280,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
         readonly limit: number
         /** `next` of the previous page with the same order. [the first page] */
         readonly before?: string | undefined
-        /** [newest first] */
+        /** Order of the list. [newest first] */
         readonly sort?: ExecutionSort | undefined
       }
     ) => Effect.Effect<ExecutionPage, BadCursor | SearchTooSlow | DatabaseError>

@@ -154,10 +154,10 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
         <FilterInstant route={route} name="since" label="From" />
         <FilterInstant route={route} name="until" label="Before" />
       </search>
-      <div class="row counts">
+      <search class="row counts" aria-label="States">
         <StateCounts of={counts.data} chosen={state} route={route} />
         <ChildrenChoice route={route} />
-      </div>
+      </search>
       <Shown of={page}>
         {({ executions, next, sortedAmong }) => (
           <div class="card">
