@@ -5,6 +5,8 @@ import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** A change made by an operator. */
 export interface AuditedChange {
+  /** The id of the entry. An action on one job has the id to undo it with. [a new id] */
+  readonly id?: string | undefined
   readonly who: string
   /** The action, such as `job.cancel`. */
   readonly act: string

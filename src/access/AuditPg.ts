@@ -40,7 +40,7 @@ const make = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const { act, after, before, reason, target, who } = kept(change)
       yield* mapErrors(sql`insert into ${table} (id, at, who, act, target, reason, before, after)
-        values (${ids.plain(now)}, ${instant(now)}, ${who}, ${act}, ${target}, ${reason}, ${before}::jsonb,
+        values (${change.id ?? ids.plain(now)}, ${instant(now)}, ${who}, ${act}, ${target}, ${reason}, ${before}::jsonb,
           ${after}::jsonb)`)
     })
 

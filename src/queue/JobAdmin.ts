@@ -63,6 +63,9 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
      */
     readonly undo: (id: JobId, act: string) => Effect.Effect<StoredJob, UndoRefused | DedupeKeyHeld | DatabaseError>
 
+    /** Of these actions on single jobs, those that `undo` would restore: the job is as the action left it. */
+    readonly undoable: (acts: ReadonlyArray<string>) => Effect.Effect<ReadonlySet<string>, DatabaseError>
+
     /** Deletes undo records of actions older than this. Returns the number of jobs. */
     readonly pruneUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }

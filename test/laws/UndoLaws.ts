@@ -58,9 +58,11 @@ export const undoLaws = (law: Law): void => {
       Effect.gen(function* () {
         const before = yield* of(line)
         const act = yield* keep(line, action, before)
+        expect(yield* line.jobAdmin.undoable([act, yield* line.newId])).toEqual(new Set([act]))
         const restored = yield* line.jobAdmin.undo(before.id, act)
         expect(untimed(restored)).toEqual(untimed(before))
         expect(untimed(yield* line.search.get(before.id))).toEqual(untimed(before))
+        expect(yield* line.jobAdmin.undoable([act])).toEqual(new Set())
         expect(yield* Effect.flip(line.jobAdmin.undo(before.id, act))).toMatchObject({ why: "forgotten" })
       })
     )
@@ -71,8 +73,10 @@ export const undoLaws = (law: Law): void => {
       const before = yield* exhausted(line)
       const act = yield* keep(line, "requeue", before)
       const run = yield* line.claimOne
+      expect(yield* line.jobAdmin.undoable([act])).toEqual(new Set())
       expect(yield* Effect.flip(line.jobAdmin.undo(before.id, act))).toMatchObject({ why: "changed" })
       const done = yield* line.end(run, ends.done)
+      expect(yield* line.jobAdmin.undoable([act])).toEqual(new Set())
       expect(yield* Effect.flip(line.jobAdmin.undo(before.id, act))).toMatchObject({ why: "changed" })
       expect(yield* line.search.get(before.id)).toEqual(done)
     })

@@ -2,6 +2,7 @@ import { expect, type Vitest } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Page } from "playwright-core"
 import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
+import { undo } from "../journeys/fixtures/OperatorSteps.js"
 import type { Browser } from "../support/Browser.js"
 
 // Journeys on the job lists. They run in the caller's control room.
@@ -130,7 +131,7 @@ export const jobListStories = (it: Vitest.MethodsNonLive<ControlRoom | Browser, 
         await button(page, "Delete view").click()
         await said(page, "View second flyers deleted")
         await view(page, "second flyers").waitFor({ state: "detached" })
-        await button(page, "Undo").click()
+        await undo(page)
         await view(page, "second flyers").waitFor()
       })
       const { views } = yield* api<{ views: ReadonlyArray<{ id: string }> }>("GET", "views")

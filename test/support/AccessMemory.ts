@@ -34,7 +34,7 @@ const makeAudit = Effect.gen(function* () {
       Effect.flatMap(Clock.currentTimeMillis, (at) => {
         const { after, before, reason, ...named } = kept(change)
         const states = { before: parsed(before), after: parsed(after) }
-        const entry = { id: ids.plain(at), at, ...named, reason: reason ?? undefined, ...states }
+        const entry = { id: change.id ?? ids.plain(at), at, ...named, reason: reason ?? undefined, ...states }
         all = [entry, ...all]
         return Rollback.remember(() => {
           all = all.filter((other) => other !== entry)

@@ -1,5 +1,5 @@
-import { Effect } from "effect"
-import type { JobId } from "../../core/Ids.js"
+import { Clock, Effect } from "effect"
+import { type JobId, makeGenerator } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Audited from "../../http/access/Audited.js"
@@ -7,7 +7,7 @@ import * as JobSummary from "../../http/jobs/JobSummary.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { allowedStates } from "../../queue/admin/OperationScope.js"
 import type { Action } from "../../queue/admin/Operations.js"
-import { JobAdmin } from "../../queue/JobAdmin.js"
+import { type JobActions, JobAdmin } from "../../queue/JobAdmin.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../../queue/JobErrors.js"
 import { isEmpty } from "../../queue/search/JobFilter.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
@@ -28,7 +28,7 @@ interface JobAct {
   readonly action: Action
   readonly about: string
   readonly examples: Command.Examples
-  readonly act: (jobAdmin: typeof JobAdmin.Service, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
+  readonly act: (actions: JobActions, id: JobId) => Effect.Effect<StoredJob, Refusal | DatabaseError>
   readonly report: (job: StoredJob) => string
 }
 
@@ -37,15 +37,21 @@ const performEach = ({ act, action, report }: JobAct, ids: ReadonlyArray<JobId>,
     const jobAdmin = yield* JobAdmin
     const search = yield* JobSearch
     const audited = yield* Audited.make
+    const actIds = yield* makeGenerator
     yield* actOnEach(ids, json, {
       act: (id) =>
-        Effect.zip(search.get(id), act(jobAdmin, id)).pipe(
-          audited(`job.${action}`, id, ([before, after]) => ({
-            before: JobSummary.of(before),
-            ...(action === "delete" ? {} : { after: JobSummary.of(after) })
-          })),
-          Effect.map(([, after]) => after)
-        ),
+        Effect.gen(function* () {
+          // Recent actions in Mission Control can undo it.
+          const undo = actIds.plain(yield* Clock.currentTimeMillis)
+          const [, after] = yield* Effect.zip(search.get(id), act(jobAdmin.recordingUndo(undo), id)).pipe(
+            audited(`job.${action}`, id, ([before, after]) => ({
+              id: undo,
+              before: JobSummary.of(before),
+              ...(action === "delete" ? {} : { after: JobSummary.of(after) })
+            }))
+          )
+          return after
+        }),
       report,
       view: (id, job) => ({ id, job: job === undefined ? null : JobView.of(job) })
     })
@@ -89,7 +95,7 @@ export const runNow = command("run", {
     "nightshift jobs run <id>": "run a scheduled or retrying job now",
     "nightshift jobs run --kind receipt --state retrying": "do not wait for the retries of these jobs"
   },
-  act: (jobAdmin, id) => jobAdmin.runNow(id),
+  act: (actions, id) => actions.runNow(id),
   report: ({ id }) => `made ${id} due now`
 })
 
@@ -101,7 +107,7 @@ export const cancel = command("cancel", {
     "nightshift jobs cancel --batch <id>": "cancel the jobs of a batch",
     "nightshift jobs cancel --queue mail --state scheduled --dry-run": "show what would be cancelled"
   },
-  act: (jobAdmin, id) => jobAdmin.cancel(id),
+  act: (actions, id) => actions.cancel(id),
   report: ({ id, state }) => (state === "running" ? `asked ${id} to stop` : `cancelled ${id}`)
 })
 
@@ -112,7 +118,7 @@ export const requeue = command("requeue", {
     "nightshift jobs requeue <id> <id>": "run finished jobs again from attempt 1",
     "nightshift jobs requeue --kind receipt --text ECONNREFUSED": "requeue all jobs with the same error"
   },
-  act: (jobAdmin, id) => jobAdmin.requeue(id),
+  act: (actions, id) => actions.requeue(id),
   report: ({ id }) => `requeued ${id}`
 })
 
@@ -122,6 +128,6 @@ export const remove = command("delete", {
   examples: {
     "nightshift jobs delete --state done --until 2026-01-01T00:00:00Z": "delete old done jobs"
   },
-  act: (jobAdmin, id) => jobAdmin.remove(id),
+  act: (actions, id) => actions.remove(id),
   report: ({ id }) => `deleted ${id}`
 })

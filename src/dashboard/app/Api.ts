@@ -125,6 +125,9 @@ export const post = <A>(path: string, body: unknown = {}, typed: Typed = {}): Pr
   send("POST", path, body, { typed })
 export const patch = <A>(path: string, body: unknown, typed: Typed = {}): Promise<A> =>
   send("PATCH", path, body, { typed })
+/** Sends a request that the service has described. */
+export const call = <A>({ body, method, path }: { method: string; path: string; body: unknown }): Promise<A> =>
+  send(method, path, body)
 export const remove = <A>(path: string): Promise<A> => send("DELETE", path)
 
 /** Builds a query string. Skips empty values and repeats the name for arrays. */

@@ -6,7 +6,7 @@ import { Failure } from "./parts/Failure"
 import { given, ReasonInput } from "./parts/ReasonInput"
 import { SaveForm } from "./parts/SaveForm"
 import { showToast } from "./parts/Toasts"
-import { showUndoOperation, undoText } from "./Undo"
+import { announce, undoText, whenEnded } from "./Undo"
 import { countText, type Job, type Operation, type Total } from "./Views"
 
 // Confirms a bulk action with the number of jobs and a sample. The action runs on the server; this dialog polls its
@@ -128,20 +128,20 @@ export const BulkAct = (props: {
 
   useEffect(() => {
     if (operationId === undefined) return
-    const look = async () => {
-      const now = await Api.get<Operation>(`operations/${operationId}`)
-      setOperation(now)
-      if (now.status === "running") return
-      clearInterval(timer)
+    let isOpen = true
+    const watch = async () => {
+      const now = await whenEnded(operationId, (now) => isOpen && setOperation(now))
       const skipped = skippedOf(now)
       const done = `${now.done.toLocaleString()} ${now.done === 1 ? "job" : "jobs"} ${doneWords[act]}`
       const text = skipped === 0 ? done : `${done}, ${skipped.toLocaleString()} skipped`
-      if (now.undoable && now.done > 0) showUndoOperation(text, operationId, props.onDone)
+      if (now.undoable && now.done > 0) announce(text)
       else showToast(text)
-      props.onDone()
+      if (isOpen) props.onDone()
     }
-    const timer = setInterval(() => void look().catch((error: Error) => setFailure(error.message)), 500)
-    return () => clearInterval(timer)
+    watch().catch((error: Error) => setFailure(error.message))
+    return () => {
+      isOpen = false
+    }
   }, [operationId])
 
   const start = async () => {

@@ -1,31 +1,32 @@
 import * as Api from "./Api"
 import { useGuard } from "./parts/Guard"
-import { showError, showToast } from "./parts/Toasts"
+import { showError } from "./parts/Toasts"
+import { announce } from "./Undo"
 import type { Queue } from "./Views"
 
-/** Changes a queue, with a toast that offers to undo it. */
+/** Changes a queue and announces it. */
 const changeQueue = (
   name: string,
   body: unknown,
   said: string,
   onChange: () => void,
-  undo?: Readonly<Record<string, unknown>>
+  say: (text: string) => void = announce
 ): Promise<void> =>
   Api.patch(`queues/${encodeURIComponent(name)}`, body).then(() => {
-    const restore = () => void changeQueue(name, undo, `${name} restored`, onChange)
-    showToast(said, undo === undefined ? undefined : { name: "Undo", run: restore })
+    say(said)
     onChange()
   }, showError)
 
 export const useQueueChange = (queue: Queue, onChange: () => void) => {
   const guard = useGuard(queue.paused)
-  const send = (body: unknown, said: string) => changeQueue(queue.name, body, said, onChange)
+  const send = (body: unknown, said: string, say?: (text: string) => void) =>
+    changeQueue(queue.name, body, said, onChange, say)
   return { guard, send }
 }
 
 /** Pauses a queue, or resumes a paused one. */
 export const turnQueue = ({ name, paused }: Queue, onChange: () => void): Promise<void> =>
-  changeQueue(name, { paused: !paused }, `${name} ${paused ? "resumed" : "paused"}`, onChange, { paused })
+  changeQueue(name, { paused: !paused }, `${name} ${paused ? "resumed" : "paused"}`, onChange)
 
 /** Pauses or resumes a queue. */
 export const PauseButton = ({ onChange, queue }: { readonly queue: Queue; readonly onChange: () => void }) => {

@@ -4,6 +4,7 @@ import { PauseButton, useQueueChange } from "./PauseButton"
 import { Card, Fold } from "./parts/Card"
 import { rateText, Sparkline } from "./parts/Sparkline"
 import { Age, span } from "./parts/Time"
+import { showToast } from "./parts/Toasts"
 import { QueueForm } from "./QueueForm"
 import { useResource } from "./Resource"
 import { to } from "./Route"
@@ -94,7 +95,7 @@ export const QueueCard = (props: {
               <button
                 type="button"
                 title="Cannot be undone."
-                onClick={guard(() => send({ throttledUntil: null }, `${queue.name}: cool-down ended`))}
+                onClick={guard(() => send({ throttledUntil: null }, `${queue.name}: cool-down ended`, showToast))}
               >
                 End cool-down
               </button>

@@ -27,10 +27,29 @@ const restFactor = 3
 
 const isVisible = () => document.visibilityState === "visible"
 
-const isTransient = ({ status }: ApiError) => status === 0 || status >= 500
+/** Whether the same request may succeed later. */
+export const isTransient = ({ status }: ApiError) => status === 0 || status >= 500
 
 const apiErrorOf = (error: unknown) =>
   error instanceof ApiError ? error : new ApiError(0, "Broken", String(error), undefined)
+
+const reloaders = new Set<() => void>()
+
+/** Reloads everything that is shown, after a change that no event may report. */
+export const reloadAll = (): void => {
+  for (const reload of reloaders) reload()
+}
+
+/** Calls the listener when everything is reloaded. */
+export const useReloadAll = (listener: () => void): void => {
+  const current = useRef(listener)
+  current.current = listener
+  useEffect(() => {
+    const reload = () => current.current()
+    reloaders.add(reload)
+    return () => void reloaders.delete(reload)
+  }, [])
+}
 
 /**
  * Sends the requests of one resource, one at a time. `load` replaces a running request. `refresh` never does: events may
@@ -153,5 +172,6 @@ export const useResource = <A>(
   }, [])
 
   const reload = useCallback(() => setTurn((n) => n + 1), [])
+  useReloadAll(reload)
   return { data: answer?.data, path: answer?.path, error, at: answer?.at ?? 0, reload }
 }

@@ -6,6 +6,7 @@ import { SaveForm } from "./parts/SaveForm"
 import { showError, showToast } from "./parts/Toasts"
 import { useResource } from "./Resource"
 import { useMayAct } from "./Session"
+import { announce } from "./Undo"
 import type { SavedView } from "./Views"
 
 // A saved view is a named filter, visible to all users. Admins can save, rename and delete views.
@@ -63,11 +64,10 @@ const ViewActs = (props: {
     await Api.patch(`views/${open?.id}`, { name })
     done(`View renamed to ${name}`)
   }
-  const remove = async ({ filter, id, name, page }: SavedView) => {
-    const again = () => Api.post("views", { name, page, filter }).then(props.onChange)
+  const remove = async ({ id, name }: SavedView) => {
     await Api.remove(`views/${id}`)
     props.onChange()
-    showToast(`View ${name} deleted`, { name: "Undo", run: () => void again().catch(showError) })
+    announce(`View ${name} deleted`)
   }
   return (
     <>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"
+import { ActionsButton, ActionsDrawer } from "./Actions"
 import { EnqueueForm } from "./EnqueueForm"
 import { EnvironmentStrip } from "./Environment"
 import { KeyHelp, paletteKey, useKeys } from "./Keys"
@@ -145,6 +146,7 @@ export const Shell = ({
           API docs
         </a>
         <div class="foot">
+          <ActionsButton />
           <LiveButton />
           <TimeButton />
           <ThemeButton />
@@ -165,6 +167,7 @@ export const Shell = ({
           {children}
         </fieldset>
       </main>
+      <ActionsDrawer />
       <Toasts />
       {overlay.shown === "help" ? <KeyHelp onClose={overlay.hide} /> : null}
       {overlay.shown === "palette" ? (

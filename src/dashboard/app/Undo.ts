@@ -1,45 +1,55 @@
 import * as Api from "./Api"
-import { showError, showToast } from "./parts/Toasts"
-import type { Operation } from "./Views"
+import { showToast } from "./parts/Toasts"
+import { isTransient, reloadAll } from "./Resource"
+import type { Action, Operation } from "./Views"
 
-// Undo restores the previous state on the server. It is refused if a job has changed since.
+// Undo restores the previous state on the server. It is refused if a job has changed since. Toasts announce actions;
+// the list of recent actions undoes them, as long as the server can.
 
 /** Shown before an action runs. */
 export const undoText = "Can be undone for an hour."
 
-const jobsText = (count: number) => `${count.toLocaleString()} ${count === 1 ? "job" : "jobs"}`
+const opened = "recentactions"
 
-/** Offers to undo an action on one job. `undo` is null if nothing can be restored. */
-export const showUndo = (
-  text: string,
-  job: { readonly id: string; readonly kind: string },
-  undo: string | null,
-  onRestored: () => void
-): void => {
-  const run = () =>
-    Api.post(`jobs/${job.id}/undo`, { undo }).then(() => {
-      showToast(`${job.kind} restored`)
-      onRestored()
-    }, showError)
-  showToast(text, undo === null ? undefined : { name: "Undo", run: () => void run() })
+/** Opens the list of recent actions. */
+export const openActions = (): void => void dispatchEvent(new Event(opened))
+
+/** Calls the listener when the list is to be opened. Returns a function that unsubscribes. */
+export const onOpenActions = (listener: () => void): (() => void) => {
+  addEventListener(opened, listener)
+  return () => removeEventListener(opened, listener)
 }
 
-const whenDone = async (operation: string): Promise<Operation> => {
+/** Announces an action that the list of recent actions can undo. */
+export const announce = (text: string): void => showToast(text, { name: "Recent actions", run: openActions })
+
+/** Polls an operation until it has ended, even if the service is unreachable in between. */
+export const whenEnded = async (operation: string, onProgress: (now: Operation) => void = () => {}) => {
   for (;;) {
-    const now = await Api.get<Operation>(`operations/${operation}`)
-    if (now.status !== "running") return now
+    const now = await Api.get<Operation>(`operations/${operation}`).catch((error: Api.ApiError) => {
+      if (!isTransient(error)) throw error
+    })
+    if (now !== undefined) {
+      onProgress(now)
+      if (now.status !== "running") return now
+    }
     await new Promise((resolve) => setTimeout(resolve, 300))
   }
 }
 
-/** Offers to undo a bulk operation. */
-export const showUndoOperation = (text: string, operation: string, onRestored: () => void): void => {
-  const run = async () => {
-    const begun = await Api.post<{ operation: string }>(`operations/${operation}/undo`)
-    const { done, skipped } = await whenDone(begun.operation)
-    const changed = skipped.changed ?? 0
-    showToast(`${jobsText(done)} restored${changed === 0 ? "" : `, ${changed.toLocaleString()} changed since`}`)
-    onRestored()
-  }
-  showToast(text, { name: "Undo", run: () => void run().catch(showError) })
+const jobsText = (count: number) => `${count.toLocaleString()} ${count === 1 ? "job" : "jobs"}`
+
+const undone = async ({ text, undo }: Action): Promise<string> => {
+  if (undo?.request == null) return `${text} cannot be undone any more`
+  const answer = await Api.call<{ operation?: string }>(undo.request)
+  if (answer.operation === undefined) return `Undone: ${text}`
+  const { done, skipped } = await whenEnded(answer.operation)
+  const changed = skipped.changed ?? 0
+  return `${jobsText(done)} restored${changed === 0 ? "" : `, ${changed.toLocaleString()} changed since`}`
+}
+
+/** Undoes an action, announces the result once, and reloads what is shown. */
+export const undo = async (action: Action): Promise<void> => {
+  showToast(await undone(action))
+  reloadAll()
 }

@@ -1,4 +1,5 @@
 import * as Count from "../../core/Count.js"
+import type { ActionView } from "../../http/admin/ActionsRoutes.js"
 import type { HistoryView } from "../../http/admin/HistoryView.js"
 import type { KindsView, KindView } from "../../http/admin/KindsRoutes.js"
 import type { LimitView } from "../../http/admin/LimitsRoutes.js"
@@ -56,6 +57,7 @@ export interface ExecutionPage {
   readonly sortedAmong: number | null
 }
 
+export type Action = typeof ActionView.Encoded
 export type Operation = typeof OperationView.Encoded
 
 /** Dead jobs of one kind with the same reason and shape of error. */

@@ -8,6 +8,8 @@ import * as Deadline from "./Deadline.js"
 
 /** State before and after a change, as stored in the audit log. */
 export interface Seen {
+  /** The id of the entry, if the change has one. */
+  readonly id?: string
   readonly before?: unknown
   readonly after?: unknown
 }

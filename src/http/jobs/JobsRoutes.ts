@@ -277,8 +277,8 @@ export const layer: Layer.Layer<
         const [before, after] = yield* Effect.zip(search.get(id), change(jobAdmin.recordingUndo(undo), id)).pipe(
           audited(`job.${name}`, id, ([before, after]) =>
             name === "delete"
-              ? { before: JobSummary.withPayload(before) }
-              : { before: JobSummary.of(before), after: JobSummary.of(after) }
+              ? { id: undo, before: JobSummary.withPayload(before) }
+              : { id: undo, before: JobSummary.of(before), after: JobSummary.of(after) }
           ),
           Effect.zipLeft(lists.forget)
         )
@@ -359,7 +359,7 @@ export const layer: Layer.Layer<
           const { undo } = yield* Body.decoded(request, UndoRequest, maxUndoBytes)
           const id = yield* JobPath.read(path.id)
           const job = yield* jobAdmin.undo(id, undo.toLowerCase()).pipe(
-            audited("job.undo", id, (job) => ({ after: JobSummary.of(job) })),
+            audited("job.undo", id, (job) => ({ after: { undoes: undo.toLowerCase(), ...JobSummary.of(job) } })),
             Effect.zipLeft(lists.forget)
           )
           return yield* views.job(job)

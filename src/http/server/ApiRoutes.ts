@@ -6,6 +6,7 @@ import { Context, Effect, Layer } from "effect"
 import * as AuditRoutes from "../access/AuditRoutes.js"
 import * as Auth from "../access/Auth.js"
 import * as TokensRoutes from "../access/TokensRoutes.js"
+import * as ActionsRoutes from "../admin/ActionsRoutes.js"
 import { ClusterOverview } from "../admin/ClusterOverview.js"
 import * as KindsRoutes from "../admin/KindsRoutes.js"
 import * as LimitsRoutes from "../admin/LimitsRoutes.js"
@@ -57,6 +58,7 @@ const Api = HttpApi.make("nightshift")
   .add(TokensRoutes.group)
   .add(EventsRoutes.group)
   .add(AuditRoutes.group)
+  .add(ActionsRoutes.group)
   .add(SessionRoutes.group)
   .prefix(apiPrefix)
   .annotateContext(
@@ -93,6 +95,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     TokensRoutes.layer,
     EventsRoutes.layer,
     AuditRoutes.layer,
+    ActionsRoutes.layer,
     SessionRoutes.layer
   ]),
   Layer.provide(Layer.merge(Live.layer, ListCache.layer)),

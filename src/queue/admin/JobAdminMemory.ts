@@ -277,6 +277,15 @@ const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): 
           })
         })
       ),
+    undoable: (acts) =>
+      Effect.sync(
+        () =>
+          new Set(
+            acts.filter((act) =>
+              [...recordsOf(act).jobs].some(([id, { after, below }]) => !below && isUnchanged(table.get(id), after))
+            )
+          )
+      ),
     pruneUndo: (olderThan) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         let gone = 0

@@ -13,6 +13,7 @@ import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobEr
 import { storedColumns } from "../JobSql.js"
 import { faultOfPriority, faultOfRunAt, jsonText } from "../NewJob.js"
 import { Notifier } from "../Notifier.js"
+import * as SqlArrays from "../SqlArrays.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
@@ -80,6 +81,13 @@ const statementsOf = (schema: string) => ({
   ),
 
   hasRecord: `select 1 from ${schema}.job_undo where act = $1 and job_id = $2 and not below`,
+
+  // The acts `$1` whose job is as they left it. A cancelled execution stays pending until its next run.
+  undoable: `
+  select u.act from ${schema}.job_undo u left join ${schema}.job j on j.id = u.job_id
+  where u.act = any($1::uuid[]) and not u.below and case
+    when u.action = 'delete' then j.id is null
+    else j.updated_at = u.at and (j.status = 'pending' or u.action = 'cancel' and j.status = 'dead') end`,
 
   // The holder of the dedupe key of a job, which may have been deleted.
   keptHolder: `
@@ -315,6 +323,11 @@ const make = Effect.gen(function* () {
         )
       }).pipe(notifying),
     undo: (id, kept) => notifying(undo(id, kept)),
+    undoable: (acts) =>
+      Effect.map(
+        mapErrors(sql.unsafe<{ act: string }>(statements.undoable, [SqlArrays.ofTexts(acts.filter(isId))])),
+        (rows) => new Set(rows.map(({ act }) => act))
+      ),
     pruneUndo
   })
 })

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks"
+import { ActionList } from "../Actions"
 import * as Api from "../Api"
-import { Fold } from "../parts/Card"
+import { Card, Fold } from "../parts/Card"
 import { FilterInput } from "../parts/Filters"
 import { Head } from "../parts/Head"
 import { Json } from "../parts/Json"
@@ -61,6 +62,11 @@ export const Audit = ({ route }: { readonly route: Route }) => {
   return (
     <>
       <Head title="Audit" />
+      {route.query.size > 0 ? null : (
+        <Card name="Recent actions" content="table" chips={<span class="quiet small">the last hour</span>}>
+          <ActionList limit={10} />
+        </Card>
+      )}
       <search class="row">
         {fields.map(([field, label]) => (
           <FilterInput key={field} route={route} name={field} label={label} width="wide" main={field === "who"} />

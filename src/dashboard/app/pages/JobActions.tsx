@@ -7,7 +7,7 @@ import { useGuard } from "../parts/Guard"
 import { SaveForm } from "../parts/SaveForm"
 import { showError, showToast } from "../parts/Toasts"
 import { go, to } from "../Route"
-import { showUndo, undoText } from "../Undo"
+import { announce, undoText } from "../Undo"
 import type { ActedJob, Job } from "../Views"
 
 // Every button keeps its place in every state, so that a click never hits a different action.
@@ -47,7 +47,9 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
     const done = name === "cancel" && job.state === "running" ? "asked to stop" : doneWords[name]
     return Api.post<ActedJob>(`jobs/${job.id}/${name}`).then((acted) => {
       onChange()
-      showUndo(`${job.kind} ${done}`, job, acted.undo, onChange)
+      const text = `${job.kind} ${done}`
+      if (acted.undo === null) showToast(text)
+      else announce(text)
     }, showError)
   }
   const copy = async () => {
@@ -59,9 +61,9 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
     if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
   }
   const drop = async () => {
-    const deleted = await Api.remove<ActedJob>(`jobs/${job.id}`)
+    await Api.remove<ActedJob>(`jobs/${job.id}`)
     go(to("jobs"))
-    showUndo(`${job.kind} deleted`, job, deleted.undo, () => go(to(`jobs/${job.id}`)))
+    announce(`${job.kind} deleted`)
   }
 
   const runs: Readonly<Record<Act, () => unknown>> = {

@@ -16,7 +16,7 @@ import { Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { type Order, readOrder, turned } from "../parts/SortHeader"
 import { showToast } from "../parts/Toasts"
-import { slowPoll, useResource } from "../Resource"
+import { slowPoll, useReloadAll, useResource } from "../Resource"
 import { go, type Route, refine, to } from "../Route"
 import { SavedViews } from "../SavedViews"
 import { useMayAct } from "../Session"
@@ -121,6 +121,7 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
   // While another filter loads, the previous rows are shown greyed out; after an error they are not.
   const stale = fresh === undefined && page.error === undefined ? page.data : undefined
   const { adopt, unseen, rows } = useHeldRows(list, fresh?.jobs, fresh?.next !== null)
+  useReloadAll(adopt)
   const jobs = fresh === undefined ? [] : rows.map(({ job }) => job)
   useEffect(() => {
     setChosen(new Map())

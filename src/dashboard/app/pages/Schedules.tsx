@@ -15,6 +15,7 @@ import { type Route, to } from "../Route"
 import { ScheduleForm } from "../ScheduleForm"
 import { History, NextRuns } from "../ScheduleRuns"
 import { useMayAct } from "../Session"
+import { announce } from "../Undo"
 import type { Schedule } from "../Views"
 
 const missedWords = (missed: unknown) => {
@@ -37,17 +38,11 @@ const ScheduleCard = ({ onChange, schedule }: { schedule: Schedule; onChange: ()
     showToast(said)
     onChange()
   }
-  const remove = () => {
-    const { cron, kind, missed, name, overlap, paused, payload, queue, timezone } = schedule
-    const back = { name, kind, payload, cron, timezone, overlap, missed, paused, queue, force: true }
-    Api.remove(path).then(() => {
+  const remove = () =>
+    void Api.remove(path).then(() => {
       onChange()
-      showToast(`${name} deleted`, {
-        name: "Undo",
-        run: () => void Api.post("schedules", back).then(onChange, showError)
-      })
+      announce(`${schedule.name} deleted`)
     }, showError)
-  }
   return (
     <Card
       name={schedule.name}

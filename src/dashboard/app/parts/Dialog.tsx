@@ -37,3 +37,30 @@ export const Dialog = (props: {
     </dialog>
   )
 }
+
+/** A panel at the right edge, beside which the page stays usable. Escape closes it and restores the focus. */
+export const Drawer = (props: {
+  readonly title: string
+  readonly onClose: () => void
+  readonly children: ComponentChildren
+}) => {
+  const place = useRef<HTMLDialogElement>(null)
+  useEffect(() => place.current?.show(), [])
+  return (
+    <dialog
+      class="card dialog drawer"
+      aria-label={props.title}
+      ref={place}
+      onClose={props.onClose}
+      onKeyDown={({ key }) => key === "Escape" && place.current?.close()}
+    >
+      <header>
+        <h2>{props.title}</h2>
+        <form method="dialog" class="side">
+          <button type="submit">Close</button>
+        </form>
+      </header>
+      {props.children}
+    </dialog>
+  )
+}

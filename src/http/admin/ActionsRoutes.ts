@@ -1,0 +1,98 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import { Clock, Duration, Effect, type Layer, Schema } from "effect"
+import { Audit } from "../../access/Audit.js"
+import { Operations } from "../../queue/admin/Operations.js"
+import { JobAdmin, undoFor } from "../../queue/JobAdmin.js"
+import { Caller } from "../access/Caller.js"
+import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
+import * as Instant from "../Instant.js"
+import * as WireText from "../WireText.js"
+import * as RecentActions from "./RecentActions.js"
+
+const Request = Schema.Struct({
+  method: Schema.Literal("POST", "PATCH"),
+  path: Schema.String.annotations({ description: "Relative to `/api/v1/`." }),
+  body: Schema.Unknown
+}).annotations({ identifier: "UndoCall" })
+
+export const ActionView = Schema.Struct({
+  id: Schema.String.annotations({ description: "The id of the audit entry." }),
+  at: Instant.Moment,
+  who: Schema.String,
+  act: Schema.String,
+  target: Schema.String,
+  text: Schema.String.annotations({ description: "The action in words, such as `12 jobs requeued`." }),
+  reason: Schema.NullOr(Schema.String),
+  jobs: Schema.NullOr(Schema.Int).annotations({
+    description: "Number of jobs changed so far; null if it changes none."
+  }),
+  running: Schema.Boolean.annotations({ description: "Whether a bulk action has not ended yet." }),
+  undone: Schema.Boolean,
+  undo: Schema.NullOr(
+    Schema.Struct({
+      until: Instant.Moment,
+      request: Schema.NullOr(Request).annotations({
+        description: "The request that undoes the action; null for callers who may not send it."
+      })
+    })
+  ).annotations({ description: "Null if the action cannot be undone, or no longer." })
+}).annotations({ identifier: "RecentAction" })
+
+export const group = HttpApiGroup.make("actions").add(
+  HttpApiEndpoint.get("list", "/actions")
+    .setUrlParams(Schema.Struct({ limit: pageQuery.limit }).annotations(WireText.strict))
+    .addSuccess(Schema.Struct({ actions: Schema.Array(ActionView) }))
+    .annotateContext(
+      about("List what operators did in the last hour, newest first, with what is needed to undo each action.")
+    )
+)
+
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "actions">,
+  never,
+  Audit | Operations | JobAdmin
+> = HttpApiBuilder.group(apiOf(group), "actions", (handlers) =>
+  Effect.gen(function* () {
+    const audit = yield* Audit
+    const operations = yield* Operations
+    const jobAdmin = yield* JobAdmin
+
+    return handlers.handle("list", ({ urlParams: { limit = pageLimits.default } }) =>
+      Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const { entries } = yield* audit.list({ since: now - Duration.toMillis(undoFor) }, { limit: pageLimits.max })
+        const page = yield* operations.list({ limit: pageLimits.max })
+        const singles = entries.filter(RecentActions.isOfOneJob).map(({ id }) => id)
+        const known = {
+          entries,
+          operations: new Map(page.operations.map((operation) => [operation.id, operation])),
+          undoneOperations: new Set(
+            page.operations.flatMap(({ status, undoes }) =>
+              undoes !== undefined && (status === "running" || status === "done") ? [undoes] : []
+            )
+          ),
+          undoable: singles.length === 0 ? new Set<string>() : yield* jobAdmin.undoable(singles)
+        }
+        const { role } = yield* Caller
+        const shown = entries.filter(RecentActions.isShown).slice(0, limit)
+        return {
+          actions: shown.map((entry) => {
+            const { undo, ...action } = RecentActions.of(entry, known)
+            return {
+              ...action,
+              undo:
+                undo === undefined
+                  ? null
+                  : {
+                      until: Instant.format(entry.at + Duration.toMillis(undoFor)),
+                      request: role === "admin" ? undo : null
+                    }
+            }
+          })
+        }
+      })
+    )
+  })
+)
