@@ -1,12 +1,15 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
-import { isId, makeGenerator } from "../core/Ids.js"
+import { floorOf, isId, makeGenerator } from "../core/Ids.js"
 import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments } from "../database/SqlInstant.js"
 import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
 
 const purgeBatch = 1_000
+
+/** Milliseconds by which the time in an id may precede that of its entry. */
+const clockSlack = 60_000
 
 interface AuditRow extends Omit<AuditEntry, "reason"> {
   readonly reason: string | null
@@ -31,7 +34,10 @@ const make = Effect.gen(function* () {
     ...(filter.who === undefined ? [] : [sql`who = ${filter.who}`]),
     ...(filter.act === undefined ? [] : [sql`(act = ${filter.act} or starts_with(act, ${`${filter.act}.`}))`]),
     ...(filter.target === undefined ? [] : [sql`target = ${filter.target}`]),
-    ...(filter.since === undefined ? [] : [sql`at >= ${instant(filter.since)}`]),
+    // Ids start with their time. The bound on them lets the primary key skip older entries.
+    ...(filter.since === undefined
+      ? []
+      : [sql`at >= ${instant(filter.since)} and id >= ${floorOf(filter.since - clockSlack)}`]),
     ...(filter.until === undefined ? [] : [sql`at < ${instant(filter.until)}`])
   ]
 

@@ -34,9 +34,10 @@ export interface ThroughputRequest extends Range {
   readonly width: Duration.Duration
 }
 
-/** Done and dead jobs of a queue per bucket, in order. */
+/** Enqueued, done and dead jobs of a queue per bucket, in order. */
 export interface QueueThroughput {
   readonly queue: string
+  readonly enqueued: ReadonlyArray<number>
   readonly completed: ReadonlyArray<number>
   readonly dead: ReadonlyArray<number>
 }
@@ -79,7 +80,7 @@ export class MinuteBuckets extends Context.Tag("nightshift/history/MinuteBuckets
       request: Omit<SeriesRequest, "width">
     ) => Effect.Effect<Histogram, TooMuchToMerge | DatabaseError>
 
-    /** Returns done and dead counts of all queues that have any, by name, without latencies. */
+    /** Returns enqueued, done and dead counts of all queues that have any, by name, without latencies. */
     readonly throughput: (
       request: ThroughputRequest
     ) => Effect.Effect<ReadonlyArray<QueueThroughput>, TooManyPoints | TooMuchToMerge | DatabaseError>
@@ -95,10 +96,11 @@ export class MinuteBuckets extends Context.Tag("nightshift/history/MinuteBuckets
   }
 >() {}
 
-/** Done and dead jobs of a queue in the bucket that starts at `at`. */
+/** Enqueued, done and dead jobs of a queue in the bucket that starts at `at`. */
 export interface QueueCount {
   readonly queue: string
   readonly at: number
+  readonly enqueued: number
   readonly completed: number
   readonly dead: number
 }
@@ -111,6 +113,7 @@ export const throughputOf = (grid: TimeGrid.Grid, counts: Iterable<QueueCount>):
     const known = buckets.get(count.at)
     buckets.set(count.at, {
       ...count,
+      enqueued: count.enqueued + (known?.enqueued ?? 0),
       completed: count.completed + (known?.completed ?? 0),
       dead: count.dead + (known?.dead ?? 0)
     })
@@ -119,7 +122,12 @@ export const throughputOf = (grid: TimeGrid.Grid, counts: Iterable<QueueCount>):
   return [...queues]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([queue, buckets]) => {
-      const points = TimeGrid.fill(grid, buckets, (at) => ({ queue, at, completed: 0, dead: 0 }))
-      return { queue, completed: points.map(({ completed }) => completed), dead: points.map(({ dead }) => dead) }
+      const points = TimeGrid.fill(grid, buckets, (at) => ({ queue, at, enqueued: 0, completed: 0, dead: 0 }))
+      return {
+        queue,
+        enqueued: points.map(({ enqueued }) => enqueued),
+        completed: points.map(({ completed }) => completed),
+        dead: points.map(({ dead }) => dead)
+      }
     })
 }

@@ -82,7 +82,7 @@ export const layer: Layer.Layer<MinuteBuckets> = Layer.sync(MinuteBuckets, () =>
         throughputOf(
           grid,
           within(grid)
-            .filter(({ completed, dead }) => completed + dead > 0)
+            .filter(({ completed, dead, enqueued }) => enqueued + completed + dead > 0)
             .map((count) => ({ ...count, at: Math.floor(count.start / grid.width) * grid.width }))
         )
       ),

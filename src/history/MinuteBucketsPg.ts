@@ -59,8 +59,9 @@ const statementsOf = (schema: string) => ({
   select ${SketchBytes.merged("processing")} from ${schema}.job_bucket where ${wanted}`,
 
   throughput: `
-  select queue, ${bucketStart("start", "$6")} as at, sum(completed)::float8 as completed, sum(dead)::float8 as dead
-  from ${schema}.job_bucket where ${wanted} and (completed > 0 or dead > 0) group by 1, 2 order by 1`,
+  select queue, ${bucketStart("start", "$6")} as at, sum(enqueued)::float8 as enqueued,
+    sum(completed)::float8 as completed, sum(dead)::float8 as dead
+  from ${schema}.job_bucket where ${wanted} and (enqueued > 0 or completed > 0 or dead > 0) group by 1, 2 order by 1`,
 
   totals: `
   select queue, kind, ${sums} from ${schema}.job_bucket where minutes = $3 and ${during("start")}

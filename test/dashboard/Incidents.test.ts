@@ -32,7 +32,15 @@ const queue = (name: string, pending: object, more: object = {}) => ({
 
 const unserved = (name: string) => ({ code: "unserved_queue", message: `Queue ${name}`, subject: name })
 
-const died = { kind: "mail", reason: "exhausted", shape: "no answer", count: 3, lastAt: new Date(0).toISOString() }
+const died = {
+  kind: "mail",
+  reason: "exhausted",
+  shape: "no answer",
+  count: 3,
+  firstAt: new Date(0).toISOString(),
+  lastAt: new Date(0).toISOString(),
+  recent: [0, 2, 1]
+}
 
 const textsOf = (known: object) => Incidents.of(known, 1_000).map(({ text }) => text)
 

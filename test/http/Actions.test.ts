@@ -100,9 +100,8 @@ describe.each(backends)("on %s, GET /api/v1/actions", (_, layer) => {
         "queue mail: 10 to 50 workers, undo",
         "queue mail paused"
       ])
-      yield* Effect.forEach(
-        ["queue mail: 10 to 50 workers", "schedule nightly deleted", "view mine deleted"],
-        (text) => Effect.map(undo(text), ({ status }) => expect(status).toBeLessThan(300))
+      yield* Effect.forEach(["queue mail: 10 to 50 workers", "schedule nightly deleted", "view mine deleted"], (text) =>
+        Effect.map(undo(text), ({ status }) => expect(status).toBeLessThan(300))
       )
       expect(yield* admin("GET", "/api/v1/schedules/nightly")).toMatchObject({ json: schedule })
       expect(yield* admin("GET", "/api/v1/views")).toMatchObject({ json: { views: [view] } })

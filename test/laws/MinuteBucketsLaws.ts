@@ -246,14 +246,17 @@ const laws = (law: Law) => {
       yield* ours.flush
       yield* theirs.flush
       const range = { from: book.start, to: book.start + 6 * minute }
+      const none = [0, 0, 0, 0, 0, 0]
       const read = (minutes: number) => book.buckets.throughput({ ...range, width: Duration.minutes(minutes) })
       expect(yield* read(1)).toEqual([
-        { queue: odd, completed: [0, 0, 0, 0, 0, 0], dead: [0, 0, 2, 0, 0, 0] },
-        { queue: "mail", completed: [1, 2, 0, 0, 0, 0], dead: [0, 0, 0, 0, 3, 0] }
+        { queue: "idle", enqueued: [5, 0, 0, 0, 0, 0], completed: none, dead: none },
+        { queue: odd, enqueued: none, completed: none, dead: [0, 0, 2, 0, 0, 0] },
+        { queue: "mail", enqueued: none, completed: [1, 2, 0, 0, 0, 0], dead: [0, 0, 0, 0, 3, 0] }
       ])
       expect(yield* read(2)).toEqual([
-        { queue: odd, completed: [0, 0, 0], dead: [0, 2, 0] },
-        { queue: "mail", completed: [3, 0, 0], dead: [0, 0, 3] }
+        { queue: "idle", enqueued: [5, 0, 0], completed: [0, 0, 0], dead: [0, 0, 0] },
+        { queue: odd, enqueued: [0, 0, 0], completed: [0, 0, 0], dead: [0, 2, 0] },
+        { queue: "mail", enqueued: [0, 0, 0], completed: [3, 0, 0], dead: [0, 0, 3] }
       ])
       const month = { from: book.start, to: book.start + Duration.toMillis("30 days") }
       const refused = yield* Effect.flip(book.buckets.throughput({ ...month, width: Duration.minutes(1) }))

@@ -28,6 +28,7 @@ export const overviewLaws = (law: Law): void => {
           count: 3,
           firstAt: first.finishedAt,
           lastAt: last.finishedAt,
+          recent: [...Array.from({ length: 29 }, () => 0), 3],
           sample: { id: last.id, error: "timeout after 7 ms" }
         },
         { count: 1, kind: "other", reason: "exhausted", shape: "timeout after # ms" }

@@ -127,7 +127,7 @@ export const patch = <A>(path: string, body: unknown, typed: Typed = {}): Promis
   send("PATCH", path, body, { typed })
 /** Sends a request that the service has described. */
 export const call = <A>({ body, method, path }: { method: string; path: string; body: unknown }): Promise<A> =>
-  send(method, path, body)
+  send(method, path, body ?? undefined)
 export const remove = <A>(path: string): Promise<A> => send("DELETE", path)
 
 /** Builds a query string. Skips empty values and repeats the name for arrays. */

@@ -4,18 +4,160 @@ import * as Incidents from "./Incidents"
 import { manyRetries, maxExaminedRetries } from "./Incidents"
 import { troubleWords, useLiveUpdates } from "./Live"
 import { runningPath } from "./pages/Pods"
-import { idlePoll, slowPoll, useResource } from "./Resource"
-import type { DatabaseHealth, DeadGroup, JobPage, Queue, UploadsOverview } from "./Views"
+import { Dialog } from "./parts/Dialog"
+import { ReasonInput } from "./parts/ReasonInput"
+import { SaveForm } from "./parts/SaveForm"
+import { Age } from "./parts/Time"
+import { showError, showToast } from "./parts/Toasts"
+import { Trend } from "./parts/Trend"
+import { idlePoll, reloadAll, slowPoll, useResource } from "./Resource"
+import { useMayAct } from "./Session"
+import { announce } from "./Undo"
+import {
+  brief,
+  type DatabaseHealth,
+  type DeadGroup,
+  type JobPage,
+  type Queue,
+  type QueueSeries,
+  type Snooze,
+  type UploadsOverview
+} from "./Views"
 
 const remembered = "nightshift.attention"
 
 /** Lines that are always shown. */
 const alwaysShown = 5
 
-/** Lists incidents; the first lines are always shown. */
-export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
+const growthText = (growth: number) => `${growth > 0 ? "growing" : "shrinking"} ${brief(Math.abs(growth))}/min`
+
+const resume = (queue: string) =>
+  Api.patch(`queues/${encodeURIComponent(queue)}`, { paused: false }).then(() => {
+    announce(`${queue} resumed`)
+    reloadAll()
+  }, showError)
+
+const copy = (text: string) =>
+  navigator.clipboard.writeText(text).then(
+    () => showToast("Command copied"),
+    () => showToast(`The browser does not allow to copy. The command: ${text}`)
+  )
+
+/** The one action of an incident: what is safe to do at once, or a look at the cause. */
+const SafeAction = ({ incident: { action, href } }: { readonly incident: Incidents.Incident }) => {
+  const mayAct = useMayAct()
+  if (action !== undefined && "copy" in action)
+    return (
+      <button type="button" title={action.copy} onClick={() => void copy(action.copy)}>
+        Copy command
+      </button>
+    )
+  if (action !== undefined && mayAct)
+    return (
+      <button type="button" title="Can be undone for an hour." onClick={() => void resume(action.resume)}>
+        Resume
+      </button>
+    )
+  return (
+    <a class="button" href={href}>
+      Open
+    </a>
+  )
+}
+
+const lengths = [
+  ["1h", "1 hour"],
+  ["8h", "8 hours"],
+  ["24h", "1 day"],
+  ["7d", "7 days"]
+] as const
+
+/** Asks for how long to hide an incident, and why. */
+const SnoozeDialog = (props: { readonly incident: Incidents.Incident; readonly onClose: () => void }) => {
+  const { jobs, key, text } = props.incident
+  const [lasting, setLasting] = useState<string>("1h")
+  const [reason, setReason] = useState("")
+  const save = async () => {
+    const incident = Incidents.keptKey(key)
+    await Api.post("snoozes", { incident, text: text.slice(0, 1_000), jobs, for: lasting, reason })
+    announce("Incident snoozed")
+    props.onClose()
+    reloadAll()
+  }
+  return (
+    <Dialog title="Snooze this incident?" onClose={props.onClose}>
+      <SaveForm label="Snooze" name="Snooze" disabled={reason.trim() === ""} save={save} onCancel={props.onClose}>
+        <p>{text}</p>
+        <p class="quiet small">Hides it for all operators. It comes back at once if it concerns twice as many jobs.</p>
+        <label class="field">
+          For
+          <select value={lasting} onChange={(event) => setLasting(event.currentTarget.value)}>
+            {lengths.map(([value, name]) => (
+              <option key={value} value={value}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <ReasonInput value={reason} onChange={setReason} />
+      </SaveForm>
+    </Dialog>
+  )
+}
+
+const wake = ({ id }: Snooze) => Api.remove(`snoozes/${id}`).then(reloadAll, showError)
+
+const Line = (props: {
+  readonly incident: Incidents.Incident
+  readonly snooze: Snooze | undefined
+  readonly cut: boolean
+  readonly onSnooze: () => void
+}) => {
+  const { cut, incident, onSnooze, snooze } = props
+  const { href, severity, since, text, trend } = incident
+  const mayAct = useMayAct()
+  return (
+    <li class={snooze === undefined ? severity : "gone"}>
+      <a class={cut ? "cut" : ""} href={href} title={text}>
+        {text}
+      </a>
+      <span class="small nowrap">
+        {snooze !== undefined ? (
+          <>
+            snoozed by {snooze.who}, ends <Age at={snooze.until} />: {snooze.reason}
+          </>
+        ) : (
+          <>
+            {trend === undefined || trend.growth === 0 ? null : <strong>{growthText(trend.growth)} </strong>}
+            {since === undefined ? null : (
+              <>
+                since <Age at={new Date(since).toISOString()} />
+              </>
+            )}
+          </>
+        )}
+      </span>
+      {trend === undefined || snooze !== undefined ? null : <Trend label={trend.label} values={trend.values} />}
+      <span class="acts">
+        {snooze === undefined ? <SafeAction incident={incident} /> : null}
+        {mayAct ? (
+          <button
+            type="button"
+            class="link"
+            aria-label={snooze === undefined ? `Snooze: ${text}` : `Show again: ${text}`}
+            onClick={() => (snooze === undefined ? onSnooze() : void wake(snooze))}
+          >
+            {snooze === undefined ? "Snooze" : "Show again"}
+          </button>
+        ) : null}
+      </span>
+    </li>
+  )
+}
+
+/** The incidents with what is known about them, and those that are snoozed. */
+const useIncidents = (queues: ReadonlyArray<Queue> | undefined) => {
   const { pods, trouble, warnings } = useLiveUpdates()
-  const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
   const groups = useResource<{ groups: ReadonlyArray<DeadGroup> }>("jobs/groups", {
     every: slowPoll,
     announced: true
@@ -28,9 +170,15 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
     retrying < manyRetries ? undefined : `jobs${Api.query({ state: "retrying", limit: maxExaminedRetries })}`,
     { every: slowPoll, announced: true }
   )
-  const items = Incidents.of(
+  const isWaiting = (queues ?? []).some(({ counts }) => counts.pending.value > 0)
+  const series = useResource<QueueSeries>(isWaiting ? "metrics/queues" : undefined, {
+    every: slowPoll,
+    announced: true
+  })
+  const all = Incidents.of(
     {
       queues,
+      series: series.data,
       warnings,
       pods,
       running: running.data?.jobs,
@@ -41,37 +189,63 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
     },
     Date.now()
   )
+  const snoozes = useResource<{ snoozes: ReadonlyArray<Snooze> }>(all.length === 0 ? undefined : "snoozes", {
+    every: idlePoll
+  })
+  const known = all.map((incident) => ({
+    incident,
+    snooze: Incidents.snoozeOf(incident, snoozes.data?.snoozes ?? [])
+  }))
+  return {
+    isKnown: trouble === undefined && warnings !== undefined && queues !== undefined && groups.data !== undefined,
+    trouble,
+    awake: known.filter(({ snooze }) => snooze === undefined),
+    snoozed: known.filter(({ snooze }) => snooze !== undefined)
+  }
+}
+
+/** Lists incidents; the first lines are always shown. */
+export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | undefined }) => {
+  const { awake, isKnown, snoozed, trouble } = useIncidents(queues)
+  const [open, setOpen] = useState(() => localStorage.getItem(remembered) === "open")
+  const [asked, setAsked] = useState<Incidents.Incident>()
   const turn = () => {
     localStorage.setItem(remembered, open ? "closed" : "open")
     setOpen(!open)
   }
-  if (items.length === 0 || trouble !== undefined) {
+  if (awake.length + snoozed.length === 0 || trouble !== undefined) {
     const words = trouble === undefined ? "Loading warnings…" : `${troubleWords[trouble]}: warnings are unknown`
-    const isKnown = trouble === undefined && warnings !== undefined && queues !== undefined && groups.data !== undefined
     return (
       <div class="notice" role="status">
         {isKnown ? <span class="state done">No warnings</span> : words}
       </div>
     )
   }
-  const shown = open ? items : items.slice(0, alwaysShown)
-  const hidden = items.length - alwaysShown
+  const shown = open ? [...awake, ...snoozed] : awake.slice(0, alwaysShown)
+  const hidden = [
+    ...(awake.length > alwaysShown ? [`${awake.length - alwaysShown} more`] : []),
+    ...(snoozed.length > 0 ? [`${snoozed.length} snoozed`] : [])
+  ]
   return (
-    <section class="notice warning" aria-label="Needs attention">
+    <section class={awake.length === 0 ? "notice" : "notice warning"} aria-label="Needs attention">
       <ul class="attention">
-        {shown.map(({ href, text }) => (
-          <li key={text}>
-            <a class={open ? "" : "cut"} href={href} title={text}>
-              {text}
-            </a>
-          </li>
+        {shown.map(({ incident, snooze }) => (
+          <Line
+            key={incident.key}
+            incident={incident}
+            snooze={snooze}
+            cut={!open}
+            onSnooze={() => setAsked(incident)}
+          />
         ))}
       </ul>
-      {hidden <= 0 ? null : (
+      {awake.length > 0 || open ? null : <span class="state done">No warnings</span>}
+      {hidden.length === 0 ? null : (
         <button type="button" class="link" aria-expanded={open} onClick={turn}>
-          {open ? "Show less" : `Show ${hidden} more`}
+          {open ? "Show less" : `Show ${hidden.join(", ")}`}
         </button>
       )}
+      {asked === undefined ? null : <SnoozeDialog incident={asked} onClose={() => setAsked(undefined)} />}
     </section>
   )
 }

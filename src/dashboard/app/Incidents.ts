@@ -1,4 +1,5 @@
 import * as Count from "../../core/Count.js"
+import { secondsOf } from "./Durations"
 import * as JobFilter from "./JobFilter"
 import { queueAddress } from "./Links"
 import type { Warning } from "./Live"
@@ -12,13 +13,20 @@ import {
   type Job,
   type Pod,
   type Queue,
+  type QueueSeries,
+  type Snooze,
   type UploadsOverview
 } from "./Views"
 
 // Problems that need an operator. What has one cause is one incident: a hundred queues without a worker are usually one
 // process that is not running. Each links to the page where it can be fixed.
 
+/** What can be done about an incident at once, without harm. Every incident also links to its cause. */
+export type SafeAction = { readonly resume: string } | { readonly copy: string }
+
 export interface Incident {
+  /** Names the incident, however many jobs it concerns. */
+  readonly key: string
   readonly text: string
   readonly href: string
   /** Jobs fail or are refused, jobs wait, or nothing is late yet. */
@@ -26,6 +34,18 @@ export interface Incident {
   /** How many jobs it concerns, and since when, in seconds. */
   readonly jobs: number
   readonly age: number
+  /** When it began, if the text does not say how long it lasts, in epoch milliseconds. */
+  readonly since?: number | undefined
+  readonly trend?: Trend | undefined
+  readonly action?: SafeAction | undefined
+}
+
+/** The last hour of an incident, oldest first. */
+export interface Trend {
+  readonly label: string
+  readonly values: ReadonlyArray<number>
+  /** Jobs per minute that were added lately; negative if they become fewer. */
+  readonly growth: number
 }
 
 const severities = ["failing", "waiting", "notice"]
@@ -47,12 +67,48 @@ const jobsText = (count: Count.Count) => `${Count.text(count, brief)} ${count.va
 const oldestOf = (queues: ReadonlyArray<Queue>) =>
   Math.max(0, ...queues.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0))
 
+type IncidentText = (names: string, verb: "has" | "have" | "is" | "are", jobs: string, oldest: string) => string
+
+const sumOf = (values: ReadonlyArray<number>) => values.reduce((sum, value) => sum + value, 0)
+
+/** Points of a trend over which its growth is measured. */
+const growthPoints = 5
+
+/** Jobs per minute in the last points, the newest of which is incomplete. */
+const growthOf = (changes: ReadonlyArray<number>, width: number, newestLasted: number): number => {
+  const minutes = ((growthPoints - 1) * width + newestLasted) / 60
+  return Math.round(sumOf(changes.slice(-growthPoints)) / Math.max(1, minutes))
+}
+
+/** The backlog of these queues in the last hour: the current one, minus what was added since. */
+const backlogOf = (
+  queues: ReadonlyArray<Queue>,
+  jobs: number,
+  series: QueueSeries | undefined,
+  now: number
+): Trend | undefined => {
+  if (series === undefined) return undefined
+  const names = new Set(queues.map(({ name }) => name))
+  const own = series.queues.filter(({ queue }) => names.has(queue))
+  const [first] = own
+  if (first === undefined) return undefined
+  const changes = first.enqueued.map((_, at) =>
+    sumOf(own.map(({ completed, dead, enqueued }) => (enqueued[at] ?? 0) - (completed[at] ?? 0) - (dead[at] ?? 0)))
+  )
+  const values = changes.map((_, at) => Math.max(0, jobs - sumOf(changes.slice(at + 1))))
+  const width = secondsOf(series.bucket) ?? 120
+  const lasted = (now - Date.parse(series.since)) / 1000 - (changes.length - 1) * width
+  return { label: "Waiting jobs", values, growth: growthOf(changes, width, Math.min(width, Math.max(0, lasted))) }
+}
+
 /** One incident for all queues with the same problem. */
 const ofSome = (
+  key: string,
   queues: ReadonlyArray<Queue>,
+  trendOf: (queues: ReadonlyArray<Queue>, jobs: number) => Trend | undefined,
   severity: Incident["severity"],
   counted: (queue: Queue) => ReadonlyArray<Count.Count>,
-  textOf: (names: string, verb: "has" | "have" | "is" | "are", jobs: string, oldest: string) => string,
+  textOf: IncidentText,
   verbs: readonly ["has", "have"] | readonly ["is", "are"]
 ): ReadonlyArray<Incident> => {
   const [first] = queues
@@ -62,6 +118,8 @@ const ofSome = (
   const isOne = queues.length === 1
   return [
     {
+      key,
+      trend: trendOf(queues, jobs.value),
       text: textOf(
         isOne ? `Queue ${first.name}` : `${queues.length} queues`,
         isOne ? verbs[0] : verbs[1],
@@ -83,29 +141,35 @@ const dueOf = ({ counts }: Queue) => [counts.pending]
 const isFull = (queue: Queue) =>
   queue.limits.depthCap !== null && Count.sum(waitingOf(queue)).value >= queue.limits.depthCap
 
-const ofQueues = (queues: ReadonlyArray<Queue>, unserved: ReadonlySet<string>): ReadonlyArray<Incident> => {
+/** Starts a process for these queues. */
+const serveCommand = (queues: ReadonlyArray<Queue>) =>
+  `NIGHTSHIFT_QUEUES=${queues.map(({ name }) => name).join(",")} nightshift serve`
+
+const ofQueues = (
+  queues: ReadonlyArray<Queue>,
+  unserved: ReadonlySet<string>,
+  series: QueueSeries | undefined,
+  now: number
+): ReadonlyArray<Incident> => {
   const full = queues.filter(isFull)
   const paused = queues.filter((queue) => queue.paused && queue.counts.pending.value > 0)
   const idle = queues.filter(({ name }) => unserved.has(name))
+  const trendOf = (some: ReadonlyArray<Queue>, jobs: number) => backlogOf(some, jobs, series, now)
+  const fullText: IncidentText = (names, verb, jobs) => `${names} ${verb} full: ${jobs} waiting.`
+  const idleText: IncidentText = (names, verb, jobs, oldest) => `${names} ${verb} no worker: ${jobs} due${oldest}.`
+  const pausedText: IncidentText = (names, verb, jobs, oldest) => `${names} ${verb} paused: ${jobs} due${oldest}.`
+  const [onlyPaused] = paused
   return [
-    ...ofSome(full, "failing", waitingOf, (names, verb, jobs) => `${names} ${verb} full: ${jobs} waiting.`, [
-      "is",
-      "are"
-    ]),
-    ...ofSome(
-      idle,
-      "waiting",
-      dueOf,
-      (names, verb, jobs, oldest) => `${names} ${verb} no worker: ${jobs} due${oldest}.`,
-      ["has", "have"]
-    ),
-    ...ofSome(
-      paused,
-      "notice",
-      dueOf,
-      (names, verb, jobs, oldest) => `${names} ${verb} paused: ${jobs} due${oldest}.`,
-      ["is", "are"]
-    )
+    ...ofSome("full", full, trendOf, "failing", waitingOf, fullText, ["is", "are"]),
+    ...ofSome("unserved", idle, trendOf, "waiting", dueOf, idleText, ["has", "have"]).map((incident) => ({
+      ...incident,
+      action: { copy: serveCommand(idle) }
+    })),
+    ...ofSome("paused", paused, trendOf, "notice", dueOf, pausedText, ["is", "are"]).map((incident) => ({
+      ...incident,
+      // Several queues may be paused for different reasons.
+      action: paused.length === 1 && onlyPaused !== undefined ? { resume: onlyPaused.name } : undefined
+    }))
   ]
 }
 
@@ -121,13 +185,14 @@ const ofClocks = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Incident> => 
   if (first === undefined) return []
   const text = off.length === 1 ? first.message : `The clocks of ${off.length} processes differ from the database's.`
   const href = to(off.length === 1 ? `pods/${first.subject}` : "pods")
-  return [{ text, href, severity: "notice", jobs: 0, age: 0 }]
+  return [{ key: "clocks", text, href, severity: "notice", jobs: 0, age: 0 }]
 }
 
 const ofOthers = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Incident> =>
   warnings
     .filter(({ code }) => code !== "unserved_queue" && code !== "clock_offset")
     .map(({ code, message }) => ({
+      key: `warning ${code}`,
       text: message,
       href: to(code === "database" ? "database" : "pods"),
       severity: "failing",
@@ -151,16 +216,21 @@ const ofLostPods = (pods: ReadonlyArray<Pod>, running: ReadonlyArray<Job>, now: 
     lost.size === 1
       ? `Process ${podName(first[0])} sends no heartbeat, and ${jobs} ${run} in it.`
       : `${lost.size} processes send no heartbeat, and ${jobs} ${run} in them.`
-  return [{ text, href: to(lost.size === 1 ? `pods/${first[0]}` : "pods"), severity: "failing", jobs, age: 0 }]
+  const key = `silent ${[...lost.keys()].sort().join(" ")}`
+  return [{ key, text, href: to(lost.size === 1 ? `pods/${first[0]}` : "pods"), severity: "failing", jobs, age: 0 }]
 }
 
 const ofGroups = (groups: ReadonlyArray<DeadGroup>, now: number): ReadonlyArray<Incident> => {
   const recent = groups.filter(({ lastAt }) => now - Date.parse(lastAt) < recently)
-  return recent.slice(0, 5).map(({ count, reason, filter, kind, shape }) => {
+  return recent.slice(0, 5).map(({ count, firstAt, reason, filter, kind, recent, shape }) => {
     const { state: _, ...rest } = JobFilter.ofJson(filter)
     const crashed = `crashed ${count === 1 ? "its process" : "their processes"}`
     const how = reason === "poison" ? crashed : `died (${reason.replace("_", " ")})`
     return {
+      key: `dead ${kind} ${reason} ${shape}`,
+      since: Date.parse(firstAt),
+      // Each point of `recent` ends now or two minutes later than the next.
+      trend: { label: "Deaths", values: recent, growth: growthOf(recent, 120, 120) },
       text: `${brief(count)} ${kind} ${count === 1 ? "job" : "jobs"} ${how}${shape === "" ? "." : `: ${shape}`}`,
       href: JobFilter.address("dead", rest),
       severity: "failing",
@@ -186,6 +256,8 @@ const ofRetries = (retrying: ReadonlyArray<Job>): ReadonlyArray<Incident> => {
     const more = retrying.length >= maxExaminedRetries ? "+" : ""
     return [
       {
+        key: `retrying ${kind}`,
+        since: Math.min(...jobs.map(({ createdAt }) => Date.parse(createdAt))),
         text: `${jobs.length}${more} ${kind} jobs failed and are waiting for a retry${line === "" ? "." : `: ${line}`}`,
         href: to("retries", { kind }),
         severity: "failing",
@@ -198,6 +270,7 @@ const ofRetries = (retrying: ReadonlyArray<Job>): ReadonlyArray<Incident> => {
 
 const ofUploads = ({ stuck }: UploadsOverview): ReadonlyArray<Incident> =>
   stuck.map(({ files, waitingSeconds, workspace }) => ({
+    key: `files ${workspace}`,
     text: `${files} ${files === 1 ? "file" : "files"} of workspace ${workspace} ${files === 1 ? "has" : "have"} been waiting to be fetched for ${span(waitingSeconds)}.`,
     href: to("uploads"),
     severity: "notice",
@@ -211,6 +284,7 @@ const longBlock = 60
 const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Incident> => {
   const blockers = now.blockers.filter(({ seconds }) => seconds === null || seconds >= longBlock)
   return blockers.map(({ name, seconds, what }) => ({
+    key: `vacuum ${name}`,
     text: `Vacuum is blocked by ${what.replaceAll("_", " ")} ${name}${seconds === null ? "" : `, for ${span(seconds)}`}.`,
     href: to("database"),
     severity: "notice",
@@ -222,6 +296,8 @@ const ofDatabase = ({ now }: DatabaseHealth): ReadonlyArray<Incident> => {
 /** What the page knows. Parts that are still loading are undefined. */
 export interface Known {
   readonly queues: ReadonlyArray<Queue> | undefined
+  /** The last hour of all queues, for trends. */
+  readonly series: QueueSeries | undefined
   readonly warnings: ReadonlyArray<Warning> | undefined
   readonly pods: ReadonlyArray<Pod> | undefined
   readonly running: ReadonlyArray<Job> | undefined
@@ -233,15 +309,32 @@ export interface Known {
 
 /** Returns the incidents, the most urgent first. */
 export const of = (known: Known, now: number): ReadonlyArray<Incident> => {
-  const { database, groups = [], pods, queues = [], retrying = [], running = [], uploads, warnings = [] } = known
+  const {
+    database,
+    groups = [],
+    pods,
+    queues = [],
+    retrying = [],
+    running = [],
+    series,
+    uploads,
+    warnings = []
+  } = known
   return ranked([
     ...ofOthers(warnings),
     ...ofClocks(warnings),
     ...(pods === undefined ? [] : ofLostPods(pods, running, now)),
-    ...ofQueues(queues, unservedOf(warnings)),
+    ...ofQueues(queues, unservedOf(warnings), series, now),
     ...ofGroups(groups, now),
     ...ofRetries(retrying),
     ...(uploads === undefined ? [] : ofUploads(uploads)),
     ...(database === undefined ? [] : ofDatabase(database))
   ])
 }
+
+/** The snooze of an incident, unless it has become much worse since. */
+export const snoozeOf = ({ jobs, key }: Incident, snoozes: ReadonlyArray<Snooze>): Snooze | undefined =>
+  snoozes.find((snooze) => snooze.incident === keptKey(key) && jobs <= 2 * snooze.jobs + 10)
+
+/** The key as the server keeps it. */
+export const keptKey = (key: string): string => key.slice(0, 500)

@@ -7,6 +7,7 @@ import type { DatabaseView, DurationsView, PodsView, QueuesView, SeriesView } fr
 import type { PodView } from "../../http/admin/PodsRoutes.js"
 import type { QueueView } from "../../http/admin/QueueView.js"
 import type { ScheduleView } from "../../http/admin/ScheduleView.js"
+import type { SnoozeView } from "../../http/admin/SnoozesRoutes.js"
 import type { BotView, DeliveryView, SourceView } from "../../http/bots/BotsRoutes.js"
 import type { ActedJob as ActedJobView, JobsPage, WaitsView } from "../../http/jobs/JobsRoutes.js"
 import type { JobView } from "../../http/jobs/JobView.js"
@@ -57,6 +58,7 @@ export interface ExecutionPage {
   readonly sortedAmong: number | null
 }
 
+export type Snooze = typeof SnoozeView.Encoded
 export type Action = typeof ActionView.Encoded
 export type Operation = typeof OperationView.Encoded
 
@@ -66,7 +68,9 @@ export interface DeadGroup {
   readonly reason: string
   readonly shape: string
   readonly count: number
+  readonly firstAt: string
   readonly lastAt: string
+  readonly recent: ReadonlyArray<number>
   readonly sample: { readonly id: string }
   readonly filter: Readonly<Record<string, unknown>>
 }

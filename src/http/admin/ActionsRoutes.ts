@@ -12,9 +12,9 @@ import * as WireText from "../WireText.js"
 import * as RecentActions from "./RecentActions.js"
 
 const Request = Schema.Struct({
-  method: Schema.Literal("POST", "PATCH"),
+  method: Schema.Literal("POST", "PATCH", "DELETE"),
   path: Schema.String.annotations({ description: "Relative to `/api/v1/`." }),
-  body: Schema.Unknown
+  body: Schema.Unknown.annotations({ description: "Null if the request has none." })
 }).annotations({ identifier: "UndoCall" })
 
 export const ActionView = Schema.Struct({

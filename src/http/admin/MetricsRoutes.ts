@@ -96,10 +96,11 @@ export const QueuesView = Schema.Struct({
   queues: Schema.Array(
     Schema.Struct({
       queue: Schema.String,
+      enqueued: Schema.Array(Schema.Int),
       completed: Schema.Array(Schema.Int),
       dead: Schema.Array(Schema.Int)
     })
-  ).annotations({ description: "Queues with completed or dead jobs, one number per bucket." })
+  ).annotations({ description: "Queues with enqueued, completed or dead jobs, one number per bucket." })
 }).annotations({ identifier: "QueueSeries" })
 
 export const PodsView = Schema.Struct({

@@ -1,12 +1,13 @@
 import type { AuditEntry } from "../../access/Audit.js"
 import type { Operation } from "../../queue/admin/Operations.js"
 import * as Instant from "../Instant.js"
+import * as Snoozes from "./Snoozes.js"
 
 // What an audit entry means to an operator: the action in words, how many jobs it changed, and how to undo it.
 
 /** A request of the API. */
 export interface UndoRequest {
-  readonly method: "POST" | "PATCH"
+  readonly method: "POST" | "PATCH" | "DELETE"
   readonly path: string
   readonly body: unknown
 }
@@ -24,6 +25,12 @@ export interface Known {
 type Fields = Readonly<Record<string, unknown>>
 
 const fieldsOf = (state: unknown): Fields => (typeof state === "object" && state !== null ? (state as Fields) : {})
+
+/** An incident by its words: its name is for programs. */
+const incidentText = ({ act, after, before }: AuditEntry) => {
+  const { text } = fieldsOf(act === Snoozes.acts.snooze ? after : before)
+  return `${act === Snoozes.acts.snooze ? "snoozed" : "shown again"}: ${text}`
+}
 
 export const isOfOneJob = ({ act }: AuditEntry): boolean => act.startsWith("job.")
 
@@ -74,6 +81,7 @@ export const textOf = (entry: AuditEntry, operation?: Operation): string => {
   const [noun = "", verb = ""] = entry.act.split(".")
   const done = pastTense[verb] ?? verb
   if (entry.act === "queue.change") return queueText(entry)
+  if (noun === "incident") return incidentText(entry)
   if (noun === "jobs") {
     const { total } = fieldsOf(entry.after)
     const count = operation?.done ?? fieldsOf(total).count
@@ -114,6 +122,8 @@ const undoOf = (entry: AuditEntry, known: Known): UndoRequest | undefined => {
       if (was.cron === undefined) return undefined
       return { method: "POST", path: "schedules", body: { name: target, ...was, force: true } }
     }
+    case Snoozes.acts.snooze:
+      return { method: "DELETE", path: `snoozes/${id}`, body: null }
     case "view.delete":
       return was.filter === undefined ? undefined : { method: "POST", path: "views", body: was }
     default:

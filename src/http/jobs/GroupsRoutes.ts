@@ -18,6 +18,9 @@ const GroupView = Schema.Struct({
   count: Schema.Int,
   firstAt: Instant.Moment,
   lastAt: Instant.Moment,
+  recent: Schema.Array(Schema.Int).annotations({
+    description: "Deaths in each two minutes of the last hour, oldest first."
+  }),
   sample: Schema.Struct({ id: JobId, error: Schema.NullOr(Schema.String) }),
   filter: Schema.Unknown.annotations({
     description: "Filter that matches these jobs, for a list or a bulk action."

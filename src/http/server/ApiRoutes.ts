@@ -14,6 +14,7 @@ import * as MetricsRoutes from "../admin/MetricsRoutes.js"
 import * as PodsRoutes from "../admin/PodsRoutes.js"
 import * as QueuesRoutes from "../admin/QueuesRoutes.js"
 import * as SchedulesRoutes from "../admin/SchedulesRoutes.js"
+import * as SnoozesRoutes from "../admin/SnoozesRoutes.js"
 import { ThroughputCache } from "../admin/ThroughputCache.js"
 import * as BotsRoutes from "../bots/BotsRoutes.js"
 import { apiPrefix } from "../Contract.js"
@@ -59,6 +60,7 @@ const Api = HttpApi.make("nightshift")
   .add(EventsRoutes.group)
   .add(AuditRoutes.group)
   .add(ActionsRoutes.group)
+  .add(SnoozesRoutes.group)
   .add(SessionRoutes.group)
   .prefix(apiPrefix)
   .annotateContext(
@@ -96,6 +98,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     EventsRoutes.layer,
     AuditRoutes.layer,
     ActionsRoutes.layer,
+    SnoozesRoutes.layer,
     SessionRoutes.layer
   ]),
   Layer.provide(Layer.merge(Live.layer, ListCache.layer)),

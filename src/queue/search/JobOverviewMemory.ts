@@ -24,14 +24,15 @@ const newestFirst = (a: ListedJob, b: ListedJob) => b.updatedAt - a.updatedAt ||
 
 const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
   deadGroups: (queue) =>
-    table.atomically(() =>
+    table.atomically((now) =>
       group(
         [...table.rows()]
           .filter((row) => queue === undefined || row.queue === queue)
           .sort((a, b) => (a.id < b.id ? 1 : -1))
           .flatMap(({ reason, finishedAt = 0, id, kind, lastError }) =>
             reason === undefined || reason === "cancelled" ? [] : [{ id, kind, reason, error: lastError, finishedAt }]
-          )
+          ),
+        now
       )
     ),
   changed: (since, limit) =>

@@ -102,7 +102,8 @@ const make = Effect.gen(function* () {
           reason: dead_reason,
           error: error ?? undefined,
           finishedAt: finished_at
-        }))
+        })),
+        yield* Clock.currentTimeMillis
       )
     })
 
