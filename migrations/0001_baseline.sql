@@ -1262,6 +1262,8 @@ create table operation (
   failed int not null default 0,
   -- How many jobs were skipped, by reason.
   skipped jsonb not null default '{}',
+  -- The jobs that a requeue runs before the others: {jobs, ids, succeeded, verdict}. Null without a rehearsal.
+  rehearsal jsonb,
   error text,
 
   constraint operation_pkey primary key (id),

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import type { Operation } from "../queue/admin/Operations.js"
+import { isWaiting } from "../queue/admin/Rehearsal.js"
 
 const width = 30
 
@@ -14,6 +15,10 @@ const bar = (label: string, count: number, total: number, share: number): string
 /** Formats an operation's progress as one line. */
 const line = (operation: Operation): string => {
   const count = handled(operation)
+  if (isWaiting(operation.rehearsal)) {
+    const { ids, succeeded } = operation.rehearsal
+    return bar("rehearsal", succeeded, ids.length, succeeded / ids.length)
+  }
   const total = operation.total
   if (total === undefined || !total.exact || total.count === 0) return `${operation.action}: ${count} jobs`
   const share = operation.status === "running" ? Math.min(1, count / total.count) : 1

@@ -75,6 +75,7 @@ const operation: Operation = {
   done: 1,
   skipped: { locked: 1 },
   failed: 0,
+  rehearsal: undefined,
   error: undefined
 }
 

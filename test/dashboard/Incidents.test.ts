@@ -8,6 +8,7 @@ interface Incident {
 /** The module under test. The pages are compiled with other settings, so its own types cannot be imported. */
 interface Incidents {
   readonly of: (known: object, now: number) => ReadonlyArray<Incident>
+  readonly snoozeOf: (incident: Incident, snoozes: ReadonlyArray<object>) => object | undefined
 }
 
 let Incidents: Incidents
@@ -72,5 +73,37 @@ describe("incidents", () => {
     expect(textsOf({ queues: [queue("mail", floor(10_000), capped)] })).toEqual([
       "Queue mail is full: 10K+ jobs waiting."
     ])
+  })
+
+  it("say how fast a backlog grows, with its last hour, and offer one safe action", () => {
+    const series = {
+      since: new Date(0).toISOString(),
+      bucket: "2m",
+      queues: [
+        { queue: "a", enqueued: [0, 0, 0, 10, 20, 30], completed: [0, 0, 0, 0, 0, 0], dead: [0, 0, 0, 0, 0, 0] },
+        { queue: "b", enqueued: [0, 0, 0, 0, 0, 60], completed: [0, 0, 0, 0, 0, 20], dead: [0, 0, 0, 0, 0, 0] },
+        { queue: "other", enqueued: [9, 9, 9, 9, 9, 9], completed: [0, 0, 0, 0, 0, 0], dead: [0, 0, 0, 0, 0, 0] }
+      ]
+    }
+    const known = {
+      queues: [queue("a", exact(60)), queue("b", exact(50)), queue("c", exact(7), { paused: true })],
+      warnings: [unserved("a"), unserved("b")],
+      series
+    }
+    const [idle, paused] = Incidents.of(known, 12 * 60_000)
+    expect(idle).toMatchObject({
+      key: "unserved",
+      trend: { values: [10, 10, 10, 20, 40, 110], growth: 10 },
+      action: { copy: "NIGHTSHIFT_QUEUES=a,b nightshift serve" }
+    })
+    expect(paused).toMatchObject({ key: "paused", action: { resume: "c" }, trend: undefined })
+  })
+
+  it("stay snoozed until they concern more than twice as many jobs", () => {
+    const [incident] = Incidents.of({ queues: [queue("a", exact(100))], warnings: [unserved("a")] }, 0)
+    if (incident === undefined) throw new Error("there is no incident")
+    const snoozed = (jobs: number) => Incidents.snoozeOf(incident, [{ incident: "unserved", jobs }]) !== undefined
+    expect([snoozed(100), snoozed(45), snoozed(44)]).toEqual([true, true, false])
+    expect(Incidents.snoozeOf(incident, [{ incident: "paused", jobs: 100 }])).toBeUndefined()
   })
 })

@@ -191,4 +191,75 @@ export const operationsLaws = (law: Law): void => {
       expect(yield* Effect.flip(line.operations.cancel("x"))).toMatchObject({ _tag: "OperationNotFound" })
     })
   )
+
+  /** Requeues dead jobs, two of them first. */
+  const rehearse = (line: Line) =>
+    Effect.gen(function* () {
+      for (const payload of [1, 2, 3, 4]) yield* bury(line, { payload })
+      const target = { filter: filterOf(line, { state: ["dead"] }) }
+      const { id } = yield* line.operations.begin({ action: "requeue", who: "law", target, rehearse: 2 })
+      yield* line.operations.step(id)
+      expect(yield* states(line)).toEqual(["1 pending", "2 pending", "3 dead", "4 dead"])
+      return { id, look: line.operations.get(id), step: line.operations.step(id) }
+    })
+
+  law("a rehearsal goes on when all of its jobs have succeeded, and not before", (line) =>
+    Effect.gen(function* () {
+      const { id, look, step } = yield* rehearse(line)
+      expect(yield* step).toEqual(Option.none())
+      // Another operation is not held up.
+      const other = yield* begin(line, "run-now", [])
+      expect(Option.isSome(yield* line.operations.step(other.id))).toBe(true)
+      const runs = yield* line.claim(2)
+      for (const run of runs.slice(0, 1)) yield* line.end(run, ends.done)
+      yield* step
+      expect(yield* look).toMatchObject({
+        status: "running",
+        done: 2,
+        rehearsal: { jobs: 2, succeeded: 1, verdict: "open" }
+      })
+      expect(yield* step).toEqual(Option.none())
+      for (const run of runs.slice(1)) yield* line.end(run, ends.done)
+      expect(yield* finish(line, id)).toMatchObject({
+        status: "done",
+        done: 4,
+        rehearsal: { succeeded: 2, verdict: "passed" }
+      })
+      expect(yield* states(line)).toEqual(["1 done", "2 done", "3 pending", "4 pending"])
+    })
+  )
+
+  law("a rehearsal stops when one of its jobs fails again, even if it will be retried", (line) =>
+    Effect.gen(function* () {
+      const { id, look, step } = yield* rehearse(line)
+      const [run] = yield* line.claim(1)
+      if (run === undefined) throw new Error("nothing was claimed")
+      yield* line.end(run, ends.again((yield* line.now) + 60_000, "still broken\nat a.js:1"))
+      yield* step
+      expect(yield* look).toMatchObject({
+        status: "failed",
+        done: 2,
+        rehearsal: { verdict: "failed" },
+        error: "1 of 2 rehearsed jobs failed again: still broken. The others were not requeued."
+      })
+      expect(yield* line.operations.step(id)).toEqual(Option.none())
+      expect((yield* states(line)).slice(2)).toEqual(["3 dead", "4 dead"])
+    })
+  )
+
+  law("a rehearsal stops when its jobs do not end, and a deleted job counts as succeeded", (line) =>
+    Effect.gen(function* () {
+      const { look, step } = yield* rehearse(line)
+      const [first] = (yield* line.all()).filter(({ state }) => state === "pending")
+      yield* line.jobAdmin.remove(first?.id ?? (yield* line.newId))
+      yield* step
+      expect(yield* look).toMatchObject({ rehearsal: { succeeded: 1, verdict: "open" } })
+      yield* line.advance("14 minutes")
+      expect(yield* step).toEqual(Option.none())
+      yield* line.advance("1 minute")
+      yield* step
+      expect(yield* look).toMatchObject({ status: "failed", rehearsal: { verdict: "failed" } })
+      expect((yield* look).error).toMatch(/^1 of 2 rehearsed jobs did not end within 15 minutes/)
+    })
+  )
 }

@@ -1,8 +1,20 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import pg from "pg"
 import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
-import { button, drawer, inAnHour, jobOf, openActions, said, state, step } from "../journeys/fixtures/OperatorSteps.js"
+import {
+  button,
+  drawer,
+  inAnHour,
+  jobOf,
+  openActions,
+  said,
+  state,
+  step,
+  until
+} from "../journeys/fixtures/OperatorSteps.js"
 import { Browser } from "../support/Browser.js"
+import * as Nightshift from "../support/Nightshift.js"
 
 // What operators did, and how they act on an incident.
 
@@ -53,6 +65,118 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await drawer(guest).getByText("queue imports resumed").waitFor()
           expect(await drawer(guest).getByRole("button", { name: /^Undo/ }).count()).toBe(0)
         })
+      })
+    )
+
+    it.scoped("resumes a queue from its incident, copies a command, and snoozes another with a reason", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        yield* api("PATCH", "queues/imports", { paused: true })
+        yield* Effect.forEach([1, 2], () => enqueue({ queue: "imports" }))
+        yield* enqueue({ queue: "nobody" })
+        const page = yield* enter("overview")
+        const attention = page.getByRole("region", { name: "Needs attention" })
+        const line = (text: RegExp) => attention.getByRole("listitem").filter({ hasText: text })
+        yield* step(async () => {
+          await page.context().grantPermissions(["clipboard-read", "clipboard-write"])
+          await line(/has no worker|have no worker/)
+            .getByRole("button", { name: "Copy command" })
+            .click()
+          await said(page, "Command copied")
+          expect(await page.evaluate("navigator.clipboard.readText()")).toMatch(
+            /^NIGHTSHIFT_QUEUES=\S*nobody\S* nightshift serve$/
+          )
+          await line(/Queue imports is paused/)
+            .getByRole("button", { name: "Resume" })
+            .click()
+          await said(page, "imports resumed")
+          await line(/Queue imports is paused/).waitFor({ state: "detached" })
+          await line(/no worker/)
+            .getByRole("button", { name: /^Snooze/ })
+            .click()
+          const dialog = page.getByRole("dialog", { name: "Snooze this incident?" })
+          const save = dialog.getByRole("button", { name: "Snooze" })
+          expect(await save.isDisabled()).toBe(true)
+          await dialog.getByLabel("Reason").fill("the worker is deployed at nine")
+          await save.click()
+          await line(/no worker/).waitFor({ state: "detached" })
+          await button(page, "Show 1 snoozed").click()
+          await line(/no worker/)
+            .getByText("the worker is deployed at nine")
+            .waitFor()
+          await line(/no worker/)
+            .getByRole("button", { name: /^Show again/ })
+            .click()
+          await line(/no worker/)
+            .getByRole("button", { name: "Copy command" })
+            .waitFor()
+        })
+        const { entries } = yield* api<{ entries: ReadonlyArray<object> }>("GET", "audit?act=incident")
+        expect(entries).toMatchObject([
+          { act: "incident.wake", who: "ui:admin" },
+          { act: "incident.snooze", who: "ui:admin", reason: "the worker is deployed at nine" }
+        ])
+      })
+    )
+
+    it.scoped("rehearses a requeue, which stops if the cause is not fixed and goes on if it is", () =>
+      Effect.gen(function* () {
+        const { api, database, enqueue, enter } = yield* ControlRoom
+        const error = "the cable is cut"
+        const jobs = Array.from({ length: 7 })
+        yield* Effect.forEach(jobs, () => enqueue({ payload: { fail: error }, attempts: 1 }))
+        const path = `jobs?text=${encodeURIComponent(error)}&state=dead`
+        const dead = Effect.map(api<{ total: { count: number } }>("GET", path), ({ total }) => total.count)
+        yield* until(dead, (count) => count === 7)
+        const page = yield* enter(`dead?text=${encodeURIComponent(error)}`)
+        const dialog = page.getByRole("dialog")
+        const requeue = async () => {
+          await button(page, "Requeue").click()
+          await dialog.getByLabel(/^Rehearse/).check()
+          await dialog.getByRole("button", { name: "Requeue 7 jobs" }).click()
+        }
+        yield* step(async () => {
+          await requeue()
+          await dialog
+            .getByText(/rehearsed jobs? failed again: the cable is cut\. The others were not requeued\./)
+            .waitFor()
+          await dialog.getByRole("button", { name: "Close" }).click()
+        })
+        // The two jobs that were not rehearsed have died only once.
+        expect(yield* until(dead, (count) => count === 7)).toBe(7)
+        const { jobs: after } = yield* api<{ jobs: ReadonlyArray<{ history: ReadonlyArray<unknown> }> }>("GET", path)
+        expect(after.filter(({ history }) => history.length === 1).length).toBe(2)
+        yield* step(async () => {
+          const client = new pg.Client({ connectionString: database })
+          await client.connect()
+          await client.query("update nightshift.job set payload = '{}' where last_error like '%' || $1 || '%'", [error])
+          await client.end()
+          await page.reload()
+          await requeue()
+          await dialog.getByText(/^Rehearsal: \d of 5 succeeded\. The other 2 follow if all of them do\.$/).waitFor()
+          await said(page, "7 jobs requeued")
+        })
+        expect(yield* dead).toBe(0)
+      })
+    )
+
+    it.scoped("rehearses on the command line, which reports why it stopped", () =>
+      Effect.gen(function* () {
+        const { api, database, enqueue } = yield* ControlRoom
+        const error = "the bridge is closed"
+        yield* Effect.forEach([1, 2, 3], () => enqueue({ payload: { fail: error }, attempts: 1 }))
+        const path = `jobs?text=${encodeURIComponent(error)}&state=dead`
+        const dead = Effect.map(api<{ total: { count: number } }>("GET", path), ({ total }) => total.count)
+        yield* until(dead, (count) => count === 3)
+        const running = yield* Nightshift.start(["jobs", "requeue", "--text", error, "--rehearse", "2"], {
+          cwd: yield* Nightshift.folder,
+          env: { DATABASE_URL: database }
+        })
+        const { code, stderr, stdout } = yield* running.finished
+        expect({ code, stdout }).toEqual({ code: 1, stdout: "requeued 2 jobs\n" })
+        expect(stderr).toMatch(
+          /of 2 rehearsed jobs failed again: .*the bridge is closed\. The others were not requeued\./
+        )
       })
     )
   }

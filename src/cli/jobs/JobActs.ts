@@ -7,6 +7,7 @@ import * as JobSummary from "../../http/jobs/JobSummary.js"
 import * as JobView from "../../http/jobs/JobView.js"
 import { allowedStates } from "../../queue/admin/OperationScope.js"
 import type { Action } from "../../queue/admin/Operations.js"
+import { rehearsalLimits } from "../../queue/admin/Rehearsal.js"
 import { type JobActions, JobAdmin } from "../../queue/JobAdmin.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState } from "../../queue/JobErrors.js"
 import { isEmpty } from "../../queue/search/JobFilter.js"
@@ -57,6 +58,18 @@ const performEach = ({ act, action, report }: JobAct, ids: ReadonlyArray<JobId>,
     })
   })
 
+interface Rehearse {
+  readonly rehearse?: number | undefined
+}
+
+const rehearseOption: Input.Inputs<Rehearse> = {
+  rehearse: Input.optional(
+    Input.integer(rehearsalLimits),
+    "With a filter: requeue this many jobs first, and the others only if all of them succeed."
+  )
+}
+const noOption: Input.Inputs<Rehearse> = {}
+
 const command = (name: string, job: JobAct) =>
   Command.make({
     about: job.about,
@@ -64,6 +77,7 @@ const command = (name: string, job: JobAct) =>
     options: {
       ...CommonOptions.database,
       ...JobFilterOptions.options(allowedStates(job.action)),
+      ...(job.action === "requeue" ? rehearseOption : noOption),
       dryRun: Input.flag("With a filter: show the matching jobs without changing them."),
       reason: Operator.reason,
       json: CommonOptions.json
@@ -79,10 +93,14 @@ const command = (name: string, job: JobAct) =>
         }
         if (dryRun && ids.length > 0)
           return yield* new UsageError({ message: "--dry-run requires a filter and cannot be used with ids." })
+        if (given.rehearse !== undefined && (dryRun || ids.length > 0))
+          return yield* new UsageError({
+            message: "--rehearse requires a filter and cannot be used with ids or --dry-run."
+          })
         const scope = ids.length > 0 ? undefined : yield* JobsBulk.scopeOf(job.action, filter)
         const work = Effect.gen(function* () {
           if (scope === undefined) return yield* performEach(job, ids, json)
-          yield* JobsBulk.perform({ action: job.action, filter: scope, dryRun, json })
+          yield* JobsBulk.perform({ action: job.action, filter: scope, dryRun, rehearse: given.rehearse, json })
         })
         yield* work.pipe(Operator.acting(given.reason), onDatabase(given))
       })
@@ -116,7 +134,8 @@ export const requeue = command("requeue", {
   about: "Run finished jobs again from attempt 1. A filter without --state selects dead jobs.",
   examples: {
     "nightshift jobs requeue <id> <id>": "run finished jobs again from attempt 1",
-    "nightshift jobs requeue --kind receipt --text ECONNREFUSED": "requeue all jobs with the same error"
+    "nightshift jobs requeue --kind receipt --text ECONNREFUSED": "requeue all jobs with the same error",
+    "nightshift jobs requeue --kind receipt --rehearse 5": "requeue 5 jobs, and the others if all of them succeed"
   },
   act: (actions, id) => actions.requeue(id),
   report: ({ id }) => `requeued ${id}`

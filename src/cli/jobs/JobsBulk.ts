@@ -62,7 +62,7 @@ const preview = (action: Action, filter: JobFilter, json: boolean) =>
     if (jobs.length > 0) yield* printText(stack("", jobTable(jobs, now)))
   })
 
-const view = ({ action, done, error, failed, id, skipped, status, total }: Operation) => ({
+const view = ({ action, done, error, failed, id, rehearsal, skipped, status, total }: Operation) => ({
   operation: id,
   action,
   status,
@@ -70,6 +70,7 @@ const view = ({ action, done, error, failed, id, skipped, status, total }: Opera
   done,
   skipped,
   failed,
+  rehearsal: rehearsal ?? null,
   error: error ?? null
 })
 
@@ -85,19 +86,23 @@ export const perform = (given: {
   readonly action: Action
   readonly filter: JobFilter
   readonly dryRun: boolean
+  /** Number of jobs to requeue first. */
+  readonly rehearse: number | undefined
   readonly json: boolean
 }) =>
   Effect.gen(function* () {
-    const { action, dryRun, filter, json } = given
+    const { action, dryRun, filter, json, rehearse } = given
     if (dryRun) return yield* preview(action, filter, json)
     const operations = yield* Operations
     const audited = yield* Audited.make
     const { reason, who } = yield* Caller
-    const begun = yield* operations.begin({ action, target: { filter }, who, reason }).pipe(
+    const begun = yield* operations.begin({ action, target: { filter }, who, reason, rehearse }).pipe(
       audited(
         `jobs.${action}`,
         ({ id }) => id,
-        ({ total }) => ({ after: { filter: JobsFilter.view(filter), total } })
+        ({ total }) => ({
+          after: { filter: JobsFilter.view(filter), total, ...(rehearse === undefined ? {} : { rehearse }) }
+        })
       )
     )
     const ended = yield* runToEnd(begun.id, ProgressBar.show)

@@ -5,7 +5,7 @@ import { Dialog } from "./parts/Dialog"
 import { Failure } from "./parts/Failure"
 import { given, ReasonInput } from "./parts/ReasonInput"
 import { SaveForm } from "./parts/SaveForm"
-import { showToast } from "./parts/Toasts"
+import { showError, showToast } from "./parts/Toasts"
 import { announce, undoText, whenEnded } from "./Undo"
 import { countText, type Job, type Operation, type Total } from "./Views"
 
@@ -28,12 +28,21 @@ interface DryRun {
 const skippedOf = ({ failed, skipped }: Operation) =>
   Object.values(skipped).reduce((sum, count) => sum + count, 0) + failed
 
+/** The jobs of a rehearsal, which run before the others. */
+const rehearsalText = ({ rehearsal, total }: Operation) => {
+  if (rehearsal === null || rehearsal.verdict !== "open" || rehearsal.ids.length < rehearsal.jobs) return undefined
+  const others = total === null ? "The others" : `The other ${(total.count - rehearsal.ids.length).toLocaleString()}`
+  return `Rehearsal: ${rehearsal.succeeded} of ${rehearsal.ids.length} succeeded. ${others} follow if all of them do.`
+}
+
 const Progress = ({ operation }: { readonly operation: Operation }) => {
+  const rehearsal = rehearsalText(operation)
   const through = operation.done + skippedOf(operation)
   const all = Math.max(through, operation.total?.count ?? through)
   return (
     <div class="stack" role="status">
       <progress max={1} value={all === 0 ? 1 : through / all} />
+      {rehearsal === undefined ? null : <span>{rehearsal}</span>}
       <span>
         {operation.done.toLocaleString()} done, {skippedOf(operation).toLocaleString()} skipped of{" "}
         {all.toLocaleString()}
@@ -84,6 +93,17 @@ const TypedCount = (props: {
   </label>
 )
 
+/** Jobs that a rehearsal requeues first. */
+const rehearsed = 5
+
+/** Offers to requeue a few jobs first. */
+const RehearseOption = (props: { readonly checked: boolean; readonly onChange: (isChecked: boolean) => void }) => (
+  <label class="row">
+    <input type="checkbox" checked={props.checked} onChange={(event) => props.onChange(event.currentTarget.checked)} />
+    Rehearse: requeue {rehearsed} first, the others only if all of them succeed
+  </label>
+)
+
 const digitsOf = (text: string) => text.replace(/\D/g, "")
 
 /** Confirms an action on several jobs, starts it and shows its progress. */
@@ -104,6 +124,7 @@ export const BulkAct = (props: {
 
   const [isCounting, setCounting] = useState(true)
   const [typed, setTyped] = useState("")
+  const [isRehearsing, setRehearsing] = useState(false)
 
   useEffect(() => {
     let isOpen = true
@@ -131,6 +152,7 @@ export const BulkAct = (props: {
     let isOpen = true
     const watch = async () => {
       const now = await whenEnded(operationId, (now) => isOpen && setOperation(now))
+      if (isOpen && now.status === "failed" && now.error !== null) return setFailure(now.error)
       const skipped = skippedOf(now)
       const done = `${now.done.toLocaleString()} ${now.done === 1 ? "job" : "jobs"} ${doneWords[act]}`
       const text = skipped === 0 ? done : `${done}, ${skipped.toLocaleString()} skipped`
@@ -146,11 +168,17 @@ export const BulkAct = (props: {
 
   const start = async () => {
     const bound = dry?.filter == null ? target : { filter: dry.filter }
-    const begun = await Api.post<{ operation: string }>("jobs/bulk", { action: act, ...bound, ...given(reason) })
+    const begun = await Api.post<{ operation: string }>("jobs/bulk", {
+      action: act,
+      ...bound,
+      ...given(reason),
+      ...(mayRehearse && isRehearsing ? { rehearse: rehearsed } : {})
+    })
     setOperationId(begun.operation)
   }
 
   const count = dry?.matched.count ?? 0
+  const mayRehearse = act === "requeue" && count > rehearsed
   const mustType = dry !== undefined && !isCounting && (count > manyJobs || !dry.undoable)
   const isReady = !isCounting && count > 0 && (!mustType || digitsOf(typed) === String(count))
   const jobs = dry === undefined ? "jobs" : `${countText(dry.matched)} ${dry.matched.count === 1 ? "job" : "jobs"}`
@@ -184,10 +212,26 @@ export const BulkAct = (props: {
             onCancel={props.onClose}
           >
             <ReasonInput value={reason} onChange={setReason} />
+            {mayRehearse ? <RehearseOption checked={isRehearsing} onChange={setRehearsing} /> : null}
             {mustType ? <TypedCount count={count} value={typed} onChange={setTyped} /> : null}
           </SaveForm>
         ) : (
-          <Progress operation={operation} />
+          <>
+            <Progress operation={operation} />
+            <div class="row actions">
+              {operation.status === "running" ? (
+                <button
+                  type="button"
+                  onClick={() => void Api.post(`operations/${operation.id}/cancel`).catch(showError)}
+                >
+                  Stop
+                </button>
+              ) : null}
+              <button type="button" onClick={operation.status === "running" ? props.onClose : props.onDone}>
+                Close
+              </button>
+            </div>
+          </>
         )}
       </div>
     </Dialog>

@@ -14,6 +14,7 @@ import {
   Operations,
   type Target
 } from "../../queue/admin/Operations.js"
+import { rehearsalLimits } from "../../queue/admin/Rehearsal.js"
 import { JobOverview } from "../../queue/search/JobOverview.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
@@ -50,6 +51,13 @@ const BulkRequest = Schema.Struct({
     Schema.Int.pipe(Schema.between(1, countLimits.max)).annotations({
       ...WireText.withMessage(`must be a whole number from 1 to ${countLimits.max}`),
       description: `How far a dry run counts, ${countLimits.default} by default. Up to ${countLimits.quick}, it answers within a second.`
+    })
+  ),
+  rehearse: WireText.optional(
+    Schema.Int.pipe(Schema.between(rehearsalLimits.min, rehearsalLimits.max)).annotations({
+      ...WireText.withMessage(`must be a whole number from ${rehearsalLimits.min} to ${rehearsalLimits.max}`),
+      description:
+        "For requeue: how many jobs to requeue first. The others follow when all of them have succeeded. If one fails, or they do not end within 15 minutes, the operation fails and leaves the others as they are."
     })
   ),
   reason: WireText.optional(WireText.Text)
@@ -123,8 +131,11 @@ export const group = HttpApiGroup.make("operations")
 
 const maxBodyBytes = 1024 * 1024
 /** Requires exactly one of ids and filter, and a filter that matches the action. */
-const targetOf = ({ action, filter, ids }: BulkRequest) =>
+const targetOf = ({ action, filter, ids, rehearse }: BulkRequest) =>
   Effect.gen(function* () {
+    if (rehearse !== undefined && action !== "requeue") {
+      return yield* new BadRequest({ message: "rehearse applies only to requeue.", field: "rehearse" })
+    }
     if ((ids === undefined) === (filter === undefined)) {
       return yield* new BadRequest({ message: "Set exactly one of ids and filter.", field: "filter" })
     }
@@ -176,18 +187,18 @@ export const layer: Layer.Layer<
         }
       })
 
-    const begin = ({ action, reason }: BulkRequest, target: Target) =>
+    const begin = ({ action, reason, rehearse }: BulkRequest, target: Target) =>
       Effect.gen(function* () {
         const caller = yield* Caller
         const seen =
           target.filter === undefined ? { ids: target.ids.length } : { filter: JobsFilter.view(target.filter) }
         const operation = yield* operations
-          .begin({ action, target, who: caller.who, reason: reason ?? caller.reason })
+          .begin({ action, target, who: caller.who, reason: reason ?? caller.reason, rehearse })
           .pipe(
             audited(
               `jobs.${action}`,
               ({ id }) => id,
-              ({ total }) => ({ after: { ...seen, total } })
+              ({ total }) => ({ after: { ...seen, total, ...(rehearse === undefined ? {} : { rehearse }) } })
             ),
             Effect.zipLeft(lists.forget)
           )

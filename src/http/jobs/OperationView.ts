@@ -26,6 +26,14 @@ export const OperationView = Schema.Struct({
     description: "Skipped jobs by reason: their state, not_found, dedupe_key_held or locked; for an undo, changed."
   }),
   failed: Schema.Int,
+  rehearsal: Schema.NullOr(
+    Schema.Struct({
+      jobs: Schema.Int,
+      ids: Schema.Array(Schema.String),
+      succeeded: Schema.Int,
+      verdict: Schema.Literal("open", "passed", "failed")
+    }).annotations({ identifier: "Rehearsal" })
+  ).annotations({ description: "The jobs that are requeued first; the others follow if all of them succeed." }),
   error: Schema.NullOr(Schema.String)
 }).annotations({ identifier: "Operation" })
 export type OperationView = typeof OperationView.Type

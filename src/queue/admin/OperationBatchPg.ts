@@ -7,10 +7,11 @@ import { fragments } from "../../database/SqlInstant.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { conditions } from "../search/JobConditions.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
-import { filterOf, type OperationRow } from "./OperationRow.js"
+import { filterOf, type OperationRow, rehearsalOf } from "./OperationRow.js"
 import { isFor } from "./OperationScope.js"
 import { actionStatement } from "./OperationSql.js"
 import { type Action, batchLimits } from "./Operations.js"
+import * as Rehearsal from "./Rehearsal.js"
 import * as RestorePg from "./RestorePg.js"
 
 /** Lock wait of a batch: for all of its jobs together, and for each job when they run one by one. */
@@ -33,6 +34,8 @@ interface Chosen {
 
 export interface BatchReport {
   readonly done: number
+  /** The jobs that were changed, without those that an undo restored. */
+  readonly changed: ReadonlyArray<JobId>
   readonly failed: number
   readonly skipped: Readonly<Record<string, number>>
   /** Queues that have new pending jobs. */
@@ -70,6 +73,12 @@ const tally = (names: ReadonlyArray<string>) => {
   return counts
 }
 
+/** Maximum number of jobs of the next batch: the first batches of a rehearsal have only its jobs. */
+const sizeOf = (operation: OperationRow) => {
+  const rehearsal = rehearsalOf(operation)
+  return (rehearsal === undefined ? 0 : Rehearsal.missing(rehearsal)) || batchLimits.jobs
+}
+
 /** Runs one batch of an operation, in the transaction that holds the operation's row. */
 export const make = (database: typeof Database.Service) => {
   const { schema, sql, transaction } = database
@@ -84,11 +93,11 @@ export const make = (database: typeof Database.Service) => {
       mapErrors(sql<{ id: JobId }>`
         select named.id from ${operations} o cross join unnest(o.ids) as named(id)
         where o.id = ${operation.id} and named.id > ${operation.reached ?? zeroId}
-        order by named.id limit ${batchLimits.jobs}`),
+        order by named.id limit ${sizeOf(operation)}`),
       (rows): Chosen => ({
         ids: rows.map(({ id }) => id),
         reached: rows.at(-1)?.id ?? operation.last_id,
-        isLast: rows.length < batchLimits.jobs
+        isLast: rows.length < sizeOf(operation)
       })
     )
 
@@ -105,8 +114,8 @@ export const make = (database: typeof Database.Service) => {
         where j.id > ${from} and j.id <= ${to}
           and j.created_at <= ${fragments(sql).instant(operation.created_at)}
           and ${sql.and(conditions(database, filterOf(operation) ?? {}, now))}
-        order by j.id limit ${batchLimits.jobs}`)
-      const isFull = rows.length === batchLimits.jobs
+        order by j.id limit ${sizeOf(operation)}`)
+      const isFull = rows.length === sizeOf(operation)
       return {
         ids: rows.map(({ id }) => id),
         reached: isFull ? (rows.at(-1)?.id ?? to) : to,
@@ -214,6 +223,7 @@ export const make = (database: typeof Database.Service) => {
       const notAwaited = yield* counted.count(skipped, now)
       return {
         done: restored.length,
+        changed: [],
         failed: 0,
         skipped: skipped.length === 0 ? {} : { changed: skipped.length },
         woken: new Set([
@@ -286,6 +296,7 @@ export const make = (database: typeof Database.Service) => {
       ]
       return {
         done: changed.length,
+        changed: changed.map(({ id }) => id),
         failed: 0,
         skipped: tally(reasons),
         woken: new Set([

@@ -11,6 +11,18 @@ export const statuses = ["running", "done", "cancelled", "failed"] as const
 
 export type OperationStatus = (typeof statuses)[number]
 
+/** The first jobs of a requeue, which have to succeed before the others follow. */
+export interface RehearsalFields {
+  /** How many there are to be. */
+  readonly jobs: number
+  /** Ids of those that were requeued. */
+  readonly ids: ReadonlyArray<string>
+  /** How many of them are done. */
+  readonly succeeded: number
+  /** `open`: not all have ended. `passed`: all succeeded, and the others follow. `failed`: the operation has stopped. */
+  readonly verdict: "open" | "passed" | "failed"
+}
+
 /** An action on many jobs and its progress, without the filter. Times are epoch milliseconds. */
 export interface OperationFields {
   /** Names it in the HTTP API, to watch, stop or undo it. */
@@ -41,6 +53,8 @@ export interface OperationFields {
   readonly skipped: Readonly<Record<string, number>>
   /** Jobs that failed with an error. */
   readonly failed: number
+  /** The jobs that are requeued first, to see whether they succeed; undefined without a rehearsal. */
+  readonly rehearsal: RehearsalFields | undefined
   /** Why the operation stopped early. */
   readonly error: string | undefined
 }

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { JobFilter } from "../search/JobFilter.js"
 import type { Operation, OperationAction, OperationStatus } from "./Operations.js"
+import { Rehearsal } from "./Rehearsal.js"
 
 export interface OperationRow {
   readonly id: string
@@ -22,6 +23,7 @@ export interface OperationRow {
   readonly done: number
   readonly failed: number
   readonly skipped: unknown
+  readonly rehearsal: unknown
   readonly error: string | null
 }
 
@@ -32,6 +34,11 @@ export const filterOf = (row: OperationRow): JobFilter | undefined =>
   row.filter === null ? undefined : decodeFilter(row.filter)
 
 export const skippedOf = (row: OperationRow): Readonly<Record<string, number>> => decodeSkipped(row.skipped)
+
+const decodeRehearsal = Schema.decodeUnknownSync(Rehearsal)
+
+export const rehearsalOf = (row: OperationRow): Rehearsal | undefined =>
+  row.rehearsal === null ? undefined : decodeRehearsal(row.rehearsal)
 
 export const toOperation = (row: OperationRow): Operation => ({
   id: row.id,
@@ -49,5 +56,6 @@ export const toOperation = (row: OperationRow): Operation => ({
   done: row.done,
   skipped: skippedOf(row),
   failed: row.failed,
+  rehearsal: rehearsalOf(row),
   error: row.error ?? undefined
 })

@@ -82,4 +82,4 @@ const named = (column: string) => `${millis(column)} as ${column}`
 /** Columns of an operation, without its ids: there may be thousands, and each batch reads its own. */
 export const operationColumns = `id, action, undoes, undoable, status, who, reason, filter, coalesce(cardinality(ids), 0) as id_count,
   ${named("created_at")}, ${named("updated_at")}, ${named("finished_at")}, last_id, reached, total, total_exact, done,
-  failed, skipped, error`
+  failed, skipped, rehearsal, error`

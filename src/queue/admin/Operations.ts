@@ -7,6 +7,7 @@ import { undoFor } from "../JobAdmin.js"
 import type { JobFilter } from "../search/JobFilter.js"
 import type { Total } from "../search/Total.js"
 import * as Fields from "./OperationFields.js"
+import type { Rehearsal } from "./Rehearsal.js"
 
 export const Action = Schema.Literal(...Fields.actions)
 export type Action = (typeof Fields.actions)[number]
@@ -27,12 +28,18 @@ export interface NewOperation {
   readonly target: Target
   readonly who: string
   readonly reason?: string | undefined
+  /**
+   * Number of jobs to requeue first. The others follow when all of these have succeeded; if one fails, the operation fails
+   * and leaves the others as they are. [all at once]
+   */
+  readonly rehearse?: number | undefined
 }
 
 /** An action on many jobs and its progress. Times are epoch milliseconds. */
 export interface Operation extends Fields.OperationFields {
   /** Absent if the jobs were listed by id. */
   readonly filter: JobFilter | undefined
+  readonly rehearsal: Rehearsal | undefined
 }
 
 export class OperationNotFound extends Expected<OperationNotFound>(404)("OperationNotFound", { id: Schema.String }) {
@@ -118,8 +125,8 @@ export class Operations extends Context.Tag("nightshift/queue/Operations")<
     ) => Effect.Effect<Operation, OperationNotFound | OperationNotUndoable | DatabaseError>
 
     /**
-     * Runs one batch of the given operation, or of the one that has waited longest, and returns it afterwards. Returns
-     * none if there is nothing to run or another process is running it.
+     * Runs one batch of the given operation, or of the one that has waited longest, and returns it afterwards. Of a rehearsal
+     * whose jobs run, it stores how many have succeeded. Returns none if there is nothing to do or another process does it.
      */
     readonly step: (id?: string) => Effect.Effect<Option.Option<Operation>, DatabaseError>
 

@@ -21,6 +21,7 @@ import {
   operationTopic,
   whyNotUndoable
 } from "./Operations.js"
+import * as Rehearsal from "./Rehearsal.js"
 
 interface Row {
   readonly operation: Operation
@@ -98,15 +99,22 @@ const make = Effect.gen(function* () {
 
   const runNextBatch = (row: Row, now: number) =>
     Effect.gen(function* () {
-      const ids = left(row, now).slice(0, batchLimits.jobs)
+      const { rehearsal } = row.operation
+      const missing = rehearsal === undefined ? 0 : Rehearsal.missing(rehearsal)
+      const size = missing || batchLimits.jobs
+      const ids = left(row, now).slice(0, size)
       const skipReasons = yield* runBatch(row.operation, ids, now)
+      const taken = row.operation.action === "requeue" ? ids.toReversed() : ids
+      const changed = taken.filter((_, place) => skipReasons[place] === undefined)
       const skipped: Record<string, number> = { ...row.operation.skipped }
       for (const why of skipReasons) if (why !== undefined) skipped[why] = (skipped[why] ?? 0) + 1
-      const isLast = ids.length < batchLimits.jobs
+      const isLast = ids.length < size
       const operation: Operation = {
         ...row.operation,
         done: row.operation.done + skipReasons.filter((why) => why === undefined).length,
         skipped,
+        rehearsal:
+          rehearsal === undefined || missing === 0 ? rehearsal : { ...rehearsal, ids: [...rehearsal.ids, ...changed] },
         updatedAt: now,
         status: isLast ? "done" : "running",
         finishedAt: isLast ? now : undefined
@@ -115,7 +123,26 @@ const make = Effect.gen(function* () {
       return operation
     })
 
-  const begin = ({ action, reason, target, who }: NewOperation) =>
+  /** Looks at the jobs of a rehearsal. Returns undefined if nothing has changed since the last look. */
+  const judgeRehearsal = (row: Row, rehearsal: Rehearsal.Rehearsal, now: number): Operation | undefined => {
+    const { operation } = row
+    const judged = Rehearsal.judge(
+      rehearsal,
+      rehearsal.ids.flatMap((id) => table.get(id) ?? []),
+      now - operation.updatedAt
+    )
+    if (judged.error === undefined && JSON.stringify(judged.rehearsal) === JSON.stringify(rehearsal)) return undefined
+    const next: Operation = {
+      ...operation,
+      rehearsal: judged.rehearsal,
+      updatedAt: now,
+      ...(judged.error === undefined ? {} : { status: "failed", finishedAt: now, error: judged.error })
+    }
+    rows.set(operation.id, { ...row, operation: next })
+    return next
+  }
+
+  const begin = ({ action, reason, rehearse, target, who }: NewOperation) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const id = table.ids.plain(now)
@@ -138,6 +165,7 @@ const make = Effect.gen(function* () {
         done: 0,
         skipped: {},
         failed: 0,
+        rehearsal: rehearse === undefined ? undefined : Rehearsal.begin(rehearse),
         error: undefined
       }
       const lastId = [...table.rows()].reduce((last, row) => (row.id > last ? row.id : last), "")
@@ -176,6 +204,7 @@ const make = Effect.gen(function* () {
         done: 0,
         skipped: {},
         failed: 0,
+        rehearsal: undefined,
         error: undefined
       }
       rows.set(id, { operation, ids: jobs, lastId: jobs.at(-1) ?? "", reached: "" })
@@ -197,8 +226,12 @@ const make = Effect.gen(function* () {
         const open = [...rows.values()].filter(
           ({ operation }) => operation.status === "running" && (id === undefined || operation.id === id)
         )
-        const [next] = open.sort((a, b) => a.operation.updatedAt - b.operation.updatedAt)
-        return next === undefined ? Option.none() : Option.some(yield* runNextBatch(next, now))
+        for (const row of open.sort((a, b) => a.operation.updatedAt - b.operation.updatedAt)) {
+          if (!Rehearsal.isWaiting(row.operation.rehearsal)) return Option.some(yield* runNextBatch(row, now))
+          const judged = judgeRehearsal(row, row.operation.rehearsal, now)
+          if (judged !== undefined) return Option.some(judged)
+        }
+        return Option.none()
       }).pipe(turn.withPermits(1)),
     get: (id) => Effect.suspend(() => get(id)),
     list: ({ cursor, limit }) =>

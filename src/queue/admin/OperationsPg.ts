@@ -11,7 +11,7 @@ import { Notifier } from "../Notifier.js"
 import { JobSearch } from "../search/JobSearch.js"
 import { Wakeups } from "../Wakeups.js"
 import * as OperationBatchPg from "./OperationBatchPg.js"
-import { type OperationRow, skippedOf, toOperation } from "./OperationRow.js"
+import { type OperationRow, rehearsalOf, skippedOf, toOperation } from "./OperationRow.js"
 import { operationColumns } from "./OperationSql.js"
 import {
   isUndoable,
@@ -22,6 +22,7 @@ import {
   type Target,
   whyNotUndoable
 } from "./Operations.js"
+import * as Rehearsal from "./Rehearsal.js"
 
 const zeroId = "00000000-0000-0000-0000-000000000000"
 
@@ -56,20 +57,21 @@ const make = Effect.gen(function* () {
       ? Effect.succeed({ count: new Set(target.ids).size, exact: true })
       : search.total(target.filter, countedUpTo).pipe(Effect.catchTag("SearchTooSlow", () => Effect.succeed(undefined)))
 
-  const begin: typeof Operations.Service.begin = ({ action, reason, target, who }) =>
+  const begin: typeof Operations.Service.begin = ({ action, reason, rehearse, target, who }) =>
     Effect.gen(function* () {
       const total = yield* totalOf(target)
       const now = yield* Clock.currentTimeMillis
       const named = target.ids === undefined ? null : [...new Set(target.ids)].sort()
       const [row] = yield* mapErrors(sql<OperationRow>`
         insert into ${table} (id, action, who, reason, filter, ids, created_at, updated_at, last_id, total, total_exact,
-          undoable)
+          undoable, rehearsal)
         values (${ids.plain(now)}, ${action}, ${storableText(who, 200)},
           ${reason === undefined ? null : storableText(reason, 1_000)},
           ${target.filter === undefined ? null : JSON.stringify(target.filter)}::jsonb, ${named}::uuid[],
           ${instant(now)}, ${instant(now)},
           coalesce((select id from ${sql(`${schema}.job`)} order by id desc limit 1), ${zeroId}::uuid),
-          ${total?.count ?? null}, ${total?.exact ?? null}, ${isUndoable(action, total)})
+          ${total?.count ?? null}, ${total?.exact ?? null}, ${isUndoable(action, total)},
+          ${rehearse === undefined ? null : JSON.stringify(Rehearsal.begin(rehearse))}::jsonb)
         returning ${columns}`)
       if (row === undefined) return yield* Effect.dieMessage("the operation was not stored")
       yield* hints.publish(operationTopic, row.id)
@@ -82,13 +84,36 @@ const make = Effect.gen(function* () {
       const report = yield* batch(row, now)
       const skipped: Record<string, number> = { ...skippedOf(row) }
       for (const [why, count] of Object.entries(report.skipped)) skipped[why] = (skipped[why] ?? 0) + count
+      const known = rehearsalOf(row)
+      const rehearsal =
+        known === undefined || Rehearsal.missing(known) === 0
+          ? known
+          : { ...known, ids: [...known.ids, ...report.changed] }
       const [after] = yield* mapErrors(sql<OperationRow>`
         update ${table} set done = done + ${report.done}, failed = failed + ${report.failed},
           skipped = ${JSON.stringify(skipped)}::jsonb, reached = ${report.reached}, updated_at = ${instant(now)},
+          rehearsal = ${rehearsal === undefined ? null : JSON.stringify(rehearsal)}::jsonb,
           status = ${report.isLast ? "done" : "running"}, finished_at = ${report.isLast ? instant(now) : null}
         where id = ${row.id} returning ${columns}`)
       if (report.woken.size > 0) yield* notifier.stored(report.woken, true)
       return { after: after ?? row, woken: report.woken, stopped: report.stopped }
+    })
+
+  /** Looks at the jobs of a rehearsal. Returns undefined if nothing has changed since the last look. */
+  const judgeRehearsal = (row: OperationRow, rehearsal: Rehearsal.Rehearsal, now: number) =>
+    Effect.gen(function* () {
+      const found = yield* mapErrors(sql<Rehearsal.RehearsedJob>`
+        select status, last_error as "lastError" from ${sql(`${schema}.job`)} where id = any(${[...rehearsal.ids]}::uuid[])`)
+      const rehearsed = found.map(({ lastError, status }) => ({ status, lastError: lastError ?? undefined }))
+      const judged = Rehearsal.judge(rehearsal, rehearsed, now - row.updated_at)
+      if (judged.error === undefined && JSON.stringify(judged.rehearsal) === JSON.stringify(rehearsal)) return undefined
+      const isStopped = judged.error !== undefined
+      const [after] = yield* mapErrors(sql<OperationRow>`
+        update ${table} set rehearsal = ${JSON.stringify(judged.rehearsal)}::jsonb, updated_at = ${instant(now)},
+          status = ${isStopped ? "failed" : "running"}, error = ${judged.error ?? null},
+          finished_at = ${isStopped ? instant(now) : null}
+        where id = ${row.id} returning ${columns}`)
+      return { after: after ?? row, woken: new Set<string>(), stopped: [] as ReadonlyArray<JobId> }
     })
 
   const failOperation = (row: OperationRow, error: DatabaseError, now: number) =>
@@ -110,14 +135,23 @@ const make = Effect.gen(function* () {
       const only = id === undefined ? sql`true` : sql`id = ${id}`
       const stepped = yield* transaction(
         Effect.gen(function* () {
-          // Least recently updated first, so that several operations take turns.
-          const [row] = yield* mapErrors(sql<OperationRow>`
-            select ${columns} from ${table} where finished_at is null and ${only}
-            order by updated_at, id limit 1 for update skip locked`)
-          if (row === undefined) return undefined
-          return yield* transaction(runBatch(row, now)).pipe(
-            Effect.catchIf(isPermanent, (error) => failOperation(row, error, now))
-          )
+          // Rehearsals whose jobs have not ended.
+          const waiting: Array<string> = []
+          for (;;) {
+            // Least recently updated first, so that several operations take turns.
+            const [row] = yield* mapErrors(sql<OperationRow>`
+              select ${columns} from ${table} where finished_at is null and ${only} and id <> all(${waiting}::uuid[])
+              order by updated_at, id limit 1 for update skip locked`)
+            if (row === undefined) return undefined
+            const rehearsal = rehearsalOf(row)
+            if (!Rehearsal.isWaiting(rehearsal))
+              return yield* transaction(runBatch(row, now)).pipe(
+                Effect.catchIf(isPermanent, (error) => failOperation(row, error, now))
+              )
+            const judged = yield* judgeRehearsal(row, rehearsal, now)
+            if (judged !== undefined) return judged
+            waiting.push(row.id)
+          }
         })
       )
       if (stepped === undefined) return Option.none()

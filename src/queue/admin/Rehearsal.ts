@@ -1,0 +1,71 @@
+import { Duration, Schema } from "effect"
+import { headline } from "../../core/ErrorText.js"
+import { JobId } from "../../core/Ids.js"
+import type { Status } from "../../core/StoredJob.js"
+import type { RehearsalFields } from "./OperationFields.js"
+
+// A bulk requeue may rehearse: it requeues a few jobs, waits until they end, and continues with the others only if all of
+// them succeed. Both stores take these steps one by one, in `Operations.step`, so that any process can continue.
+
+/** How many jobs a rehearsal may have. */
+export const rehearsalLimits = { min: 1, max: 100 } as const
+
+/** How long a rehearsal waits for the next of its jobs to end. */
+export const rehearsalPatience = Duration.minutes(15)
+
+export interface Rehearsal extends RehearsalFields {
+  readonly ids: ReadonlyArray<JobId>
+}
+
+/** A rehearsal as stored with its operation. */
+export const Rehearsal = Schema.Struct({
+  jobs: Schema.Int,
+  ids: Schema.Array(JobId),
+  succeeded: Schema.Int,
+  verdict: Schema.Literal("open", "passed", "failed")
+})
+
+export const begin = (jobs: number): Rehearsal => ({ jobs, ids: [], succeeded: 0, verdict: "open" })
+
+/** How many more jobs to requeue for the rehearsal; 0 if it has all of its jobs. */
+export const missing = ({ ids, jobs }: Rehearsal): number => Math.max(0, jobs - ids.length)
+
+/** Whether the operation waits for the rehearsed jobs to end. */
+export const isWaiting = (rehearsal: Rehearsal | undefined): rehearsal is Rehearsal =>
+  rehearsal?.verdict === "open" && missing(rehearsal) === 0
+
+/** A rehearsed job. One that was deleted is left out. */
+export interface RehearsedJob {
+  readonly status: Status
+  readonly lastError: string | undefined
+}
+
+/** A requeue clears the error: a job that waits with one has failed again. */
+const hasFailed = ({ lastError, status }: RehearsedJob) =>
+  status === "dead" || (status === "pending" && lastError !== undefined)
+
+export interface Judged {
+  readonly rehearsal: Rehearsal
+  /** Why the operation stops. */
+  readonly error?: string
+}
+
+/**
+ * Judges a rehearsal by its jobs. One failure ends it. A job that no longer exists counts as succeeded: done jobs may be
+ * deleted at once. `waited` is the time in milliseconds since the last of them ended.
+ */
+export const judge = (rehearsal: Rehearsal, jobs: ReadonlyArray<RehearsedJob>, waited: number): Judged => {
+  const of = rehearsal.ids.length
+  const failed = jobs.filter(hasFailed)
+  const succeeded = of - jobs.filter(({ status }) => status !== "done").length
+  const [first] = failed
+  if (first !== undefined) {
+    const why = first.lastError === undefined ? "" : `: ${headline(first.lastError).slice(0, 200)}`
+    const error = `${failed.length} of ${of} rehearsed jobs failed again${why}. The others were not requeued.`
+    return { rehearsal: { ...rehearsal, succeeded, verdict: "failed" }, error }
+  }
+  if (succeeded === of) return { rehearsal: { ...rehearsal, succeeded, verdict: "passed" } }
+  if (waited < Duration.toMillis(rehearsalPatience)) return { rehearsal: { ...rehearsal, succeeded } }
+  const error = `${of - succeeded} of ${of} rehearsed jobs did not end within 15 minutes. Check that a process serves their queue. The others were not requeued.`
+  return { rehearsal: { ...rehearsal, succeeded, verdict: "failed" }, error }
+}

@@ -1,0 +1,47 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { backends, TestServer } from "./TestServer.js"
+
+const snoozes = Effect.flatMap(TestServer, ({ viewer }) =>
+  Effect.map(viewer("GET", "/api/v1/snoozes"), ({ text }): ReadonlyArray<unknown> => JSON.parse(text).snoozes)
+)
+
+const given = { incident: "unserved", text: "3 queues have no worker", jobs: 40, for: "1h", reason: "deploy at nine" }
+
+describe.each(backends)("on %s, POST /api/v1/snoozes", (_, layer) => {
+  it.scopedLive("hides an incident until it is shown again, both in the audit log", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const made = yield* admin("POST", "/api/v1/snoozes", { json: given })
+      expect(made).toMatchObject({ status: 201, json: { incident: "unserved", who: "api:admin", jobs: 40 } })
+      expect(yield* snoozes).toMatchObject([{ incident: "unserved", reason: "deploy at nine" }])
+      const { actions } = JSON.parse((yield* admin("GET", "/api/v1/actions")).text)
+      expect(actions).toMatchObject([
+        { text: "snoozed: 3 queues have no worker", reason: "deploy at nine", undo: { request: { method: "DELETE" } } }
+      ])
+      const id: string = JSON.parse(made.text).id
+      expect((yield* admin("DELETE", `/api/v1/snoozes/${id}`)).status).toBe(200)
+      expect(yield* snoozes).toEqual([])
+      expect(yield* admin("DELETE", `/api/v1/snoozes/${id}`)).toMatchObject({ status: 404 })
+      const { entries } = JSON.parse((yield* admin("GET", "/api/v1/audit?act=incident&target=unserved")).text)
+      expect(entries).toMatchObject([{ act: "incident.wake" }, { act: "incident.snooze", reason: "deploy at nine" }])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("requires a reason and a length up to seven days", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const refused = (change: object) =>
+        Effect.map(admin("POST", "/api/v1/snoozes", { json: { ...given, ...change } }), ({ status, text }) => [
+          status,
+          JSON.parse(text).error.message
+        ])
+      expect(yield* refused({ reason: " " })).toEqual([400, "reason must be text of 1 to 1000 characters."])
+      expect(yield* refused({ for: "8d" })).toEqual([
+        400,
+        "for must be a duration from 1s to 7d, such as 1h, or milliseconds."
+      ])
+      expect(yield* snoozes).toEqual([])
+    }).pipe(Effect.provide(layer()))
+  )
+})
