@@ -179,5 +179,36 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         )
       })
     )
+
+    it.scoped("chooses a rise of failures and reads what preceded it", () =>
+      Effect.gen(function* () {
+        const { api, bury, database, enter } = yield* ControlRoom
+        yield* api("PATCH", "queues/attic", { paused: true })
+        yield* Effect.forEach([1, 2, 3, 4, 5, 6], (n) => bury("leaflet", `no room for box ${n}`))
+        yield* step(async () => {
+          const client = new pg.Client({ connectionString: database })
+          await client.connect()
+          await client.query(
+            `insert into nightshift.job_bucket (minutes, start, queue, kind, pod_id, revision, enqueued, started, completed,
+               retried, dead, cancelled, rescued, processing_sum, processing_max, processing, total_sum, total_max, total)
+             values (1, date_trunc('minute', $1::timestamptz), 'attic', 'leaflet', gen_random_uuid(), 1, 6, 6, 0, 0, 6, 0, 0,
+               0, 0, '', 0, 0, '')`,
+            [new Date()]
+          )
+          await client.end()
+        })
+        const page = yield* enter("queues/attic")
+        const changed = page.getByRole("region", { name: "What changed" })
+        yield* step(async () => {
+          await changed.getByRole("button", { name: /failures rose from 0 to 6 per minute$/ }).click()
+          const lines = changed.getByRole("listitem")
+          await lines.getByText(/^\d+ s before, queue attic paused \(by api:admin, in the audit\)$/).waitFor()
+          await lines.getByText(/^100 % are one new error.*: leaflet: no room for box #$/).waitFor()
+          await changed.getByRole("button", { name: "List" }).click()
+          await changed.getByText(/first death by leaflet: no room for box #/).waitFor()
+        })
+        yield* api("PATCH", "queues/attic", { paused: false })
+      })
+    )
   }
 )

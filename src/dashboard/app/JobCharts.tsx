@@ -1,4 +1,4 @@
-import { useMemo } from "preact/hooks"
+import { useMemo, useState } from "preact/hooks"
 import * as Api from "./Api"
 import { secondsOf } from "./Durations"
 import { Card } from "./parts/Card"
@@ -8,6 +8,7 @@ import type { Range } from "./parts/Range"
 import { measured, shortSpan } from "./parts/Time"
 import { type Resource, useResource } from "./Resource"
 import { brief, type Series } from "./Views"
+import { riseNear, useChanges, WhatChanged } from "./WhatChanged"
 
 /** Seconds. Younger buckets have too few samples to show. */
 const tooYoung = 15
@@ -41,40 +42,60 @@ const rateTick = (value: number) => (value < 10 ? String(Number(value.toPrecisio
 
 const rate = (value: number) => (value < 10 ? String(Math.round(value * 100) / 100) : brief(Math.round(value)))
 
+interface Of {
+  readonly queue?: string
+  readonly kind?: string
+}
+
 /** The numbers of all jobs, of one queue or of one kind over time. */
-export const useSeries = (range: Range, of: { readonly queue?: string; readonly kind?: string } = {}) =>
+export const useSeries = (range: Range, of: Of = {}) =>
   useResource<Series>(`metrics/series${Api.query({ ...range.query, ...of })}`)
 
-/** Throughput and latency charts. */
-export const JobCharts = ({ range, series }: { readonly range: Range; readonly series: Resource<Series> }) => {
+/** Throughput and latency charts, with what changed meanwhile. */
+export const JobCharts = (props: { readonly range: Range; readonly series: Resource<Series>; readonly of?: Of }) => {
+  const { of, range, series } = props
+  const changes = useChanges(range, of)
+  const [rise, setRise] = useState<string>()
+  const pick = (at: number) => {
+    const [since, until] = [range.query.since, range.query.until].map((end) => Date.parse(end) / 1000)
+    const near = riseNear(changes, at, ((until ?? 0) - (since ?? 0)) / 20)
+    if (near !== undefined) setRise(near)
+  }
   const drawn = useMemo(() => (series.data === undefined ? undefined : columns(series.data)), [series.data])
   return (
     <Shown of={series}>
       {() =>
         drawn === undefined ? null : (
-          <div class="grid">
-            <Card name="Throughput" content="body" chips={<span class="quiet small">per second; drag to zoom</span>}>
-              <Chart
-                label="Throughput"
-                times={drawn.times}
-                lines={drawn.throughput}
-                format={rate}
-                tick={rateTick}
-                onZoom={range.zoom}
-              />
-            </Card>
-            <Card name="Latency" content="body" chips={<span class="quiet small">from due to done</span>}>
-              <Chart
-                label="Latency"
-                empty="No job ended in this range."
-                times={drawn.times}
-                lines={drawn.latency}
-                format={measured}
-                tick={shortSpan}
-                onZoom={range.zoom}
-              />
-            </Card>
-          </div>
+          <>
+            <div class="grid">
+              <Card name="Throughput" content="body" chips={<span class="quiet small">per second; drag to zoom</span>}>
+                <Chart
+                  label="Throughput"
+                  times={drawn.times}
+                  lines={drawn.throughput}
+                  format={rate}
+                  tick={rateTick}
+                  marks={changes?.changes}
+                  onPick={pick}
+                  onZoom={range.zoom}
+                />
+              </Card>
+              <Card name="Latency" content="body" chips={<span class="quiet small">from due to done</span>}>
+                <Chart
+                  label="Latency"
+                  empty="No job ended in this range."
+                  times={drawn.times}
+                  lines={drawn.latency}
+                  format={measured}
+                  tick={shortSpan}
+                  marks={changes?.changes}
+                  onPick={pick}
+                  onZoom={range.zoom}
+                />
+              </Card>
+            </div>
+            {changes === undefined ? null : <WhatChanged changes={changes} chosen={rise} onChoose={setRise} />}
+          </>
         )
       }
     </Shown>

@@ -1,5 +1,6 @@
 import * as Count from "../../core/Count.js"
 import type { ActionView } from "../../http/admin/ActionsRoutes.js"
+import type { ChangesView } from "../../http/admin/ChangesRoutes.js"
 import type { HistoryView } from "../../http/admin/HistoryView.js"
 import type { KindsView, KindView } from "../../http/admin/KindsRoutes.js"
 import type { LimitView } from "../../http/admin/LimitsRoutes.js"
@@ -59,6 +60,8 @@ export interface ExecutionPage {
 }
 
 export type Snooze = typeof SnoozeView.Encoded
+export type Changes = typeof ChangesView.Encoded
+export type Change = Changes["changes"][number]
 export type Action = typeof ActionView.Encoded
 export type Operation = typeof OperationView.Encoded
 

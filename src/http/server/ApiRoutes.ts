@@ -7,6 +7,7 @@ import * as AuditRoutes from "../access/AuditRoutes.js"
 import * as Auth from "../access/Auth.js"
 import * as TokensRoutes from "../access/TokensRoutes.js"
 import * as ActionsRoutes from "../admin/ActionsRoutes.js"
+import * as ChangesRoutes from "../admin/ChangesRoutes.js"
 import { ClusterOverview } from "../admin/ClusterOverview.js"
 import * as KindsRoutes from "../admin/KindsRoutes.js"
 import * as LimitsRoutes from "../admin/LimitsRoutes.js"
@@ -61,6 +62,7 @@ const Api = HttpApi.make("nightshift")
   .add(AuditRoutes.group)
   .add(ActionsRoutes.group)
   .add(SnoozesRoutes.group)
+  .add(ChangesRoutes.group)
   .add(SessionRoutes.group)
   .prefix(apiPrefix)
   .annotateContext(
@@ -99,6 +101,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     AuditRoutes.layer,
     ActionsRoutes.layer,
     SnoozesRoutes.layer,
+    ChangesRoutes.layer,
     SessionRoutes.layer
   ]),
   Layer.provide(Layer.merge(Live.layer, ListCache.layer)),

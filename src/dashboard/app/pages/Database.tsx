@@ -9,6 +9,7 @@ import { Tiles } from "../parts/Tile"
 import { span } from "../parts/Time"
 import { useResource } from "../Resource"
 import { brief, bytesText, type DatabaseHealth } from "../Views"
+import { useChanges } from "../WhatChanged"
 
 /** Seconds after which an open transaction is reported because it blocks vacuum. */
 const longTransaction = 300
@@ -16,6 +17,7 @@ const longTransaction = 300
 export const Database = () => {
   const range = useAddressRange()
   const health = useResource<DatabaseHealth>(`metrics/database${Api.query(range.query)}`)
+  const changes = useChanges(range)
   return (
     <>
       <Head title="Database" side={<RangeButtons range={range} />} />
@@ -48,6 +50,7 @@ export const Database = () => {
                   { label: "dead rows", colour: "--dead", values: points.map(({ jobDeadTuples }) => jobDeadTuples) }
                 ]}
                 format={brief}
+                marks={changes?.changes}
                 onZoom={range.zoom}
               />
             </Card>

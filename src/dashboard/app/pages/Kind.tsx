@@ -143,7 +143,7 @@ const KnownKind = ({ isRegistered, kind }: { readonly kind: string; readonly isR
         {isRegistered ? null : <span class="chip bad">not registered by any process</span>}
       </Head>
       {series.data === undefined ? null : <Figures series={series.data} durations={durations.data} />}
-      <JobCharts range={range} series={series} />
+      <JobCharts range={range} series={series} of={{ kind }} />
       <div class="run even">
         <Card name="Durations" content="body" chips={<span class="quiet small">of all attempts in this range</span>}>
           <Shown of={durations}>{(data) => <Histogram of={data} />}</Shown>

@@ -32,7 +32,7 @@ export const QueuePage = ({ name }: { readonly name: string }) => {
           )
         }}
       </Shown>
-      <JobCharts range={range} series={measured} />
+      <JobCharts range={range} series={measured} of={{ queue: name }} />
       <SomeJobs title="Newest jobs" query={{ queue: name }} limit={10} empty="This queue has no jobs." />
     </>
   )

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks"
 import uPlot from "uplot"
 import { chosenTimeStyle } from "../TimeStyle"
+import type { Change } from "../Views"
 import { clockText, dayText, zoneMark } from "./Time"
 
 interface Line {
@@ -32,6 +33,26 @@ const tickTexts = (plot: uPlot, ticks: ReadonlyArray<number>, _: number, __: num
 
 const lastValue = (values: ArrayLike<number | null | undefined>) => values[values.length - 1] ?? null
 
+const markColours = { deploy: "--accent", start: "--quiet", action: "--retrying", error: "--dead" }
+
+/** Draws a dashed line at each change, in the colour of what changed. */
+const drawMarks = (chart: uPlot, marks: ReadonlyArray<Change>) => {
+  const { ctx } = chart
+  const { height, left, top, width } = chart.bbox
+  ctx.save()
+  ctx.setLineDash([3, 3])
+  for (const { at, what } of marks) {
+    const x = Math.round(chart.valToPos(Date.parse(at) / 1000, "x", true))
+    if (x < left || x > left + width) continue
+    ctx.strokeStyle = colour(markColours[what])
+    ctx.beginPath()
+    ctx.moveTo(x, top)
+    ctx.lineTo(x, top + height)
+    ctx.stroke()
+  }
+  ctx.restore()
+}
+
 /**
  * A line chart over time. The legend shows the values at the pointer, or the last ones. Dragging zooms in; a double
  * click resets the zoom.
@@ -46,6 +67,10 @@ export const Chart = (props: {
   readonly tick?: (value: number) => string
   /** Shown instead of lines if there are no values. */
   readonly empty?: string
+  /** Changes to mark with a dashed line. */
+  readonly marks?: ReadonlyArray<Change> | undefined
+  /** Called with the time of a click, in epoch seconds. */
+  readonly onPick?: (at: number) => void
   readonly onZoom: (range: { since: number; until: number } | undefined) => void
 }) => {
   const place = useRef<HTMLDivElement>(null)
@@ -55,6 +80,10 @@ export const Chart = (props: {
   const data = [[...props.times], ...props.lines.map(({ values }) => [...values])] as uPlot.AlignedData
   const latest = useRef(data)
   latest.current = data
+  const pick = useRef(props.onPick)
+  pick.current = props.onPick
+  const marks = useRef(props.marks)
+  marks.current = props.marks
   const names = props.lines.map(({ label }) => label).join()
 
   useEffect(() => {
@@ -105,6 +134,7 @@ export const Chart = (props: {
             }))
           ],
           hooks: {
+            draw: [(chart) => drawMarks(chart, marks.current ?? [])],
             setSelect: [
               (chart) => {
                 if (chart.select.width < 4) return
@@ -119,7 +149,9 @@ export const Chart = (props: {
         latest.current,
         at
       )
-      plot.current.over.ondblclick = () => zoom.current(undefined)
+      const { over } = plot.current
+      over.ondblclick = () => zoom.current(undefined)
+      over.onclick = ({ offsetX }) => plot.current && pick.current?.(plot.current.posToVal(offsetX, "x"))
     }
     draw()
     const resized = new ResizeObserver(() =>
@@ -139,7 +171,7 @@ export const Chart = (props: {
 
   useEffect(() => {
     plot.current?.setData(latest.current)
-  }, [props.times, props.lines])
+  }, [props.times, props.lines, props.marks])
 
   const isEmpty = props.lines.every(({ values }) => values.every((value) => value === null))
   return (

@@ -1,0 +1,134 @@
+import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
+import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
+import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
+import { Clock, Duration, Effect, type Layer, Schema } from "effect"
+import { Audit } from "../../access/Audit.js"
+import { Pods } from "../../cluster/Pods.js"
+import { MinuteBuckets } from "../../history/MinuteBuckets.js"
+import { PodSamples } from "../../history/PodSamples.js"
+import * as TimeGrid from "../../history/TimeGrid.js"
+import type { DeadGroup } from "../../queue/search/JobOverview.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import { ClusterConfig } from "../../worker/ClusterConfig.js"
+import { about, apiOf, pageLimits } from "../Contract.js"
+import * as Instant from "../Instant.js"
+import { ListCache } from "../jobs/ListCache.js"
+import { BadRequest } from "../RequestErrors.js"
+import * as WireText from "../WireText.js"
+import * as Changes from "./Changes.js"
+
+const ChangesQuery = Schema.Struct({
+  since: WireText.optional(Instant.Instant.annotations({ description: "Defaults to one hour before `until`." })),
+  until: WireText.optional(Instant.Instant.annotations({ description: "Defaults to now." })),
+  queue: WireText.optional(WireText.Text),
+  kind: WireText.optional(WireText.Text)
+}).annotations(WireText.strict)
+
+export const ChangesView = Schema.Struct({
+  changes: Schema.Array(
+    Schema.Struct({
+      at: Instant.Moment,
+      what: Schema.Literal("deploy", "start", "action", "error").annotations({
+        description:
+          "The first live process of a version, the start of another process, an operator's action, or the first death by an error."
+      }),
+      text: Schema.String,
+      who: Schema.NullOr(Schema.String)
+    })
+  ).annotations({ description: `Oldest first, the newest ${pageLimits.max} at most.` }),
+  rises: Schema.Array(
+    Schema.Struct({
+      at: Instant.Moment,
+      text: Schema.String,
+      preceded: Schema.Array(Schema.String).annotations({
+        description: "What preceded it, the closest first, in words."
+      })
+    })
+  ).annotations({ description: `The last ${Changes.maxRises} rises of failed attempts, oldest first.` })
+}).annotations({ identifier: "Changes" })
+
+export const group = HttpApiGroup.make("changes").add(
+  HttpApiEndpoint.get("list", "/changes")
+    .setUrlParams(ChangesQuery)
+    .addSuccess(ChangesView)
+    .annotateContext(
+      about(
+        "List what changed in a range: deploys, starts of processes, actions of operators, and first deaths by an error. Explains rises of failures by what preceded them."
+      )
+    )
+)
+
+const lasting = Duration.toMillis("1 hour")
+
+/** Deaths whose processes are compared, per error. */
+const comparedDeaths = 50
+
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "changes">,
+  never,
+  Audit | Pods | PodSamples | MinuteBuckets | ClusterConfig | ListCache | JobSearch
+> = HttpApiBuilder.group(apiOf(group), "changes", (handlers) =>
+  Effect.gen(function* () {
+    const audit = yield* Audit
+    const pods = yield* Pods
+    const samples = yield* PodSamples
+    const buckets = yield* MinuteBuckets
+    const { lease } = yield* ClusterConfig
+    const lists = yield* ListCache
+    const search = yield* JobSearch
+
+    /** Versions of the processes in which the newest jobs of a group ran. */
+    const deathsOf = (group: DeadGroup, versions: ReadonlyMap<string, string>) => {
+      const { kind, reason, shape } = group
+      return search.list({ state: ["dead"], kind, reason, shape }, { limit: comparedDeaths }).pipe(
+        Effect.map(({ jobs }) =>
+          jobs.map(({ pod }) => ({ version: pod === undefined ? undefined : versions.get(pod) }))
+        ),
+        // Where they ran is left out if it cannot be read in time.
+        Effect.catchTag("SearchTooSlow", () => Effect.succeed<ReadonlyArray<Changes.Death>>([]))
+      )
+    }
+
+    return handlers.handle("list", ({ urlParams: { kind, queue, since, until } }) =>
+      Effect.gen(function* () {
+        const to = until ?? (yield* Clock.currentTimeMillis)
+        const from = since ?? to - lasting
+        if (from >= to) return yield* new BadRequest({ message: "since must be before until.", field: "since" })
+        const width = TimeGrid.defaultWidth({ from, to })
+        const live = yield* pods.live(lease)
+        const sampled = yield* samples.series({ from, to, width })
+        const { entries } = yield* audit.list({ since: from, until: to }, { limit: pageLimits.max })
+        const { groups } = yield* lists.deadGroups(queue)
+        const own = groups.filter((group) => kind === undefined || group.kind === kind)
+        const changes = [
+          ...Changes.ofPods(live),
+          ...Changes.ofStoppedPods(
+            sampled.map(({ pod }) => pod),
+            live
+          ),
+          ...Changes.ofActions(entries),
+          ...Changes.ofErrors(own)
+        ]
+          .filter(({ at }) => at >= from && at < to)
+          .sort((a, b) => a.at - b.at)
+          .slice(-pageLimits.max)
+        const points = yield* buckets.series({ from, to, width, queue, kind })
+        const rises = Changes.risesOf(points, Duration.toMillis(width))
+        const versions = new Map<string, string>(live.map(({ id, version }) => [id, version]))
+        const largest = rises.length === 0 ? [] : own.slice(0, 5)
+        const deaths = new Map(
+          yield* Effect.forEach(largest, (group) =>
+            Effect.map(deathsOf(group, versions), (found) => [group, found] as const)
+          )
+        )
+        const known = { changes, groups: own, deaths: (group: DeadGroup) => deaths.get(group) ?? [] }
+        return {
+          changes: changes.map((change) => ({ ...change, at: Instant.format(change.at) })),
+          rises: rises
+            .map((rise) => Changes.explain(rise, Duration.toMillis(width), known))
+            .map((rise) => ({ ...rise, at: Instant.format(rise.at) }))
+        }
+      })
+    )
+  })
+)
