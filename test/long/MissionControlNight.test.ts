@@ -16,26 +16,37 @@ const cause = "smtp.example.com refused the connection"
 
 const attention = (page: Page) => page.getByRole("region", { name: "Needs attention" })
 
-/** Opens the overview again, follows the one link with this text, and returns what the page then shows. */
+/** Opens the overview again, beside the noise, and follows the one link with this text. Returns its place in the list. */
 const follow = (page: Page, text: RegExp, timeout = 15_000) =>
   step(async () => {
     await page.evaluate("location.hash = '#/overview'")
+    await attention(page)
+      .getByText(/10\d queues have no worker/)
+      .waitFor()
     const link = attention(page).getByRole("link", { name: text })
     await link.waitFor({ timeout })
+    const lines = await attention(page).getByRole("listitem").allInnerTexts()
     await link.click()
     await page.getByRole("heading", { level: 1 }).getByText("Overview").waitFor({ state: "detached" })
+    return lines.findIndex((line) => text.test(line)) + 1
   })
 
 layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
   "an operator at night",
   (it) => {
     it.scoped(
-      "finds a failing kind, a kind that retries, a paused queue and a stuck pod, each with one click",
+      "finds each of five breaks among the first three incidents, beside 100 unserved queues, and its cause with one click",
       () =>
         Effect.gen(function* () {
           const { api, database, enqueue, enter } = yield* ControlRoom
           const many = (count: number, job: Readonly<Record<string, unknown>>) =>
             Effect.forEach(Array.from({ length: count }), () => enqueue(job), { concurrency: 4 })
+          const noise = Array.from({ length: 100 }, (_, n) => ({ kind: "noise", queue: `noise-${n}`, payload: {} }))
+          yield* api("POST", "jobs", { force: true, jobs: noise })
+          const places: Record<string, number> = {}
+          /** Ends a break, so that the next one is alone. */
+          const clear = (kind: string, state: string) =>
+            api("POST", "jobs/bulk", { action: "delete", filter: { kind, state: [state] } })
 
           const pod = yield* Nightshift.start(["serve", "--port", "0"], {
             cwd: yield* Nightshift.folder,
@@ -45,40 +56,52 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           yield* enqueue({ queue: "video", payload: { sleep_ms: 600_000 } })
           const page = yield* enter("jobs?queue=video&state=running")
           yield* step(() => page.getByRole("row", { name: /noop_echo/ }).waitFor())
-          yield* api("PATCH", "queues/imports", { paused: true })
-          yield* many(3, { queue: "imports" })
-          yield* many(12, { payload: { fail: cause }, attempts: 1 })
-          yield* many(12, { payload: { fail: "the bank is closed" }, attempts: 20 })
 
-          yield* follow(page, /12 noop_echo jobs died/)
+          yield* many(12, { payload: { fail: cause }, attempts: 1 })
+          places.dead = yield* follow(page, /12 noop_echo jobs died/)
           yield* step(() =>
             page
               .getByRole("row", { name: new RegExp(`dead noop_echo.*${cause}`) })
               .first()
               .waitFor()
           )
+          yield* clear("noop_echo", "dead")
 
-          yield* follow(page, /12 noop_echo jobs failed and are waiting for a retry.*the bank is closed/, lostAfter)
+          yield* many(12, { payload: { fail: "the bank is closed" }, attempts: 20 })
+          places.retrying = yield* follow(
+            page,
+            /12 noop_echo jobs failed and are waiting for a retry.*the bank is closed/,
+            lostAfter
+          )
           yield* step(() =>
             page
               .getByRole("row", { name: /retrying noop_echo.*the bank is closed/ })
               .first()
               .waitFor()
           )
+          yield* clear("noop_echo", "retrying")
 
-          yield* pod.signal("SIGSTOP")
-          yield* follow(page, /Queue imports is paused: 3 jobs due/)
+          yield* api("PATCH", "queues/default", { paused: true, limits: { depthCap: 5 } })
+          yield* many(5, {})
+          places.full = yield* follow(page, /Queue default is full: 5 jobs waiting/)
+          yield* step(() => page.getByRole("heading", { level: 1, name: "default" }).waitFor())
+          yield* api("PATCH", "queues/default", { limits: { depthCap: null } })
+
+          places.paused = yield* follow(page, /Queue default is paused: 5 jobs due/)
           yield* step(async () => {
             await page.getByText(/Paused .* by api:admin\. No reason was given\./).waitFor()
             await page.getByRole("button", { name: "Resume" }).waitFor()
           })
+          yield* api("PATCH", "queues/default", { paused: false })
 
-          yield* follow(page, /Process \S+ sends no heartbeat, and 1 job runs in it/, lostAfter)
+          yield* pod.signal("SIGSTOP")
+          places.silent = yield* follow(page, /Process \S+ sends no heartbeat, and 1 job runs in it/, lostAfter)
           yield* step(async () => {
             await page.getByText("This process sends no heartbeat").waitFor()
             await page.getByRole("link", { name: "noop_echo" }).waitFor()
           })
           expect(page.url()).toContain("#/pods/")
+          expect(Object.entries(places).filter(([, place]) => place < 1 || place > 3)).toEqual([])
         }),
       180_000
     )
