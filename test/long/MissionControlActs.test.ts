@@ -40,7 +40,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await toast.waitFor({ state: "detached" })
           const rows = drawer(page).getByRole("listitem")
           await rows.first().getByText("postcard cancelled").waitFor()
-          expect(await rows.first().innerText()).toMatch(/ui:admin, .* ago[\s\S]*59 min left|1 h left/)
+          expect(await rows.first().innerText()).toMatch(/ui:admin, (now|.* ago)\s+(59 min|1 h) left/)
           expect(await rows.nth(1).innerText()).toMatch(/queue imports paused[\s\S]*api:admin/)
           await drawer(page).getByRole("button", { name: "Undo: postcard cancelled" }).click()
           await said(page, "Undone: postcard cancelled")

@@ -230,6 +230,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await button(page, "Delete").click()
           await page.getByRole("dialog").getByRole("button", { name: "Delete job" }).click()
+          await said(page, "reminder deleted")
           await undo(page)
           await said(page, "Undone: reminder deleted")
           await page.evaluate(`location.hash = "#/jobs/${id}"`)
@@ -261,6 +262,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.evaluate(`location.hash = "#/queues"`)
           const card = queueRow(page, "default")
           await card.getByRole("button", { name: "Resume" }).click()
+          await said(page, "default resumed")
           await undo(page)
           await card.getByRole("button", { name: "Resume" }).waitFor()
           await said(page, "Undone: queue default resumed")

@@ -4,6 +4,7 @@ import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { type Operation, type OperationNotFound, Operations, operationTopic } from "./Operations.js"
+import { isWaiting } from "./Rehearsal.js"
 
 /** Maximum length of a pass; the next one follows at once. Bounded, so that a stuck pass is detected. */
 const turnLength = Duration.toMillis("20 seconds")
@@ -13,6 +14,11 @@ const turnLength = Duration.toMillis("20 seconds")
  */
 const pollsPerCheck = 5
 
+/** Time between two looks at the jobs of a rehearsal. */
+const rehearsalPoll = Duration.seconds(1)
+
+const isWaitingFor = ({ finishedAt, rehearsal }: Operation) => finishedAt === undefined && isWaiting(rehearsal)
+
 /** Runs bulk operations batch by batch until none is left, including those started on other pods. A hint starts a pass at once. */
 export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operations | Hints | Scope.Scope> =>
   Effect.gen(function* () {
@@ -21,11 +27,32 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     const latch = makeLatch()
     yield* hints.subscribe(operationTopic, latch.open)
 
+    /** Rehearsals that this process has seen waiting for their jobs. */
+    const rehearsals = new Set<string>()
+    const scope = yield* Effect.scope
+
+    /** Looks at rehearsals more often than at operations that another process may have left behind. */
+    const followRehearsals = Effect.gen(function* () {
+      for (const id of rehearsals) {
+        const waits = yield* Effect.map(operations.get(id), (operation) => isWaitingFor(operation)).pipe(
+          Effect.catchTag("OperationNotFound", () => Effect.succeed(false))
+        )
+        if (!waits) rehearsals.delete(id)
+      }
+      if (rehearsals.size === 0) return
+      yield* Effect.forkIn(Effect.delay(Effect.sync(latch.open), rehearsalPoll), scope)
+    })
+
     const runBatches = Effect.gen(function* () {
       const began = yield* Clock.currentTimeMillis
       let batches = 0
       for (;;) {
-        if (Option.isNone(yield* operations.step())) return { batches }
+        const stepped = yield* operations.step()
+        if (Option.isNone(stepped)) {
+          yield* followRehearsals
+          return { batches }
+        }
+        if (isWaitingFor(stepped.value)) rehearsals.add(stepped.value.id)
         batches += 1
         if ((yield* Clock.currentTimeMillis) - began < turnLength) continue
         latch.open()

@@ -45,15 +45,16 @@ export const Drawer = (props: {
   readonly children: ComponentChildren
 }) => {
   const place = useRef<HTMLDialogElement>(null)
-  useEffect(() => place.current?.show(), [])
+  useEffect(() => {
+    place.current?.show()
+    // The focus may be on the page, or nowhere after a button has gone.
+    const close = ({ key }: KeyboardEvent) =>
+      key === "Escape" && document.querySelector("dialog:modal") === null && place.current?.close()
+    addEventListener("keydown", close)
+    return () => removeEventListener("keydown", close)
+  }, [])
   return (
-    <dialog
-      class="card dialog drawer"
-      aria-label={props.title}
-      ref={place}
-      onClose={props.onClose}
-      onKeyDown={({ key }) => key === "Escape" && place.current?.close()}
-    >
+    <dialog class="card dialog drawer" aria-label={props.title} ref={place} onClose={props.onClose}>
       <header>
         <h2>{props.title}</h2>
         <form method="dialog" class="side">
