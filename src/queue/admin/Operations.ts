@@ -39,6 +39,7 @@ export interface NewOperation {
 export interface Operation extends Fields.OperationFields {
   /** Absent if the jobs were listed by id. */
   readonly filter: JobFilter | undefined
+  /** The jobs that are requeued first; undefined without a rehearsal. */
   readonly rehearsal: Rehearsal | undefined
 }
 

@@ -13,7 +13,9 @@ export const rehearsalLimits = { min: 1, max: 100 } as const
 /** How long a rehearsal waits for the next of its jobs to end. */
 export const rehearsalPatience = Duration.minutes(15)
 
+/** A rehearsal and its progress. */
 export interface Rehearsal extends RehearsalFields {
+  /** Ids of the jobs that were requeued. */
   readonly ids: ReadonlyArray<JobId>
 }
 
