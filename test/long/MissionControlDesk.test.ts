@@ -159,8 +159,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await (await found(page, "pause attic", "Pause queue attic")).click()
           await said(page, "attic paused")
-          await undo(page).click()
-          await said(page, "attic restored")
+          await undo(page)
+          await said(page, "Undone: queue attic paused")
         })
         yield* visit(page, `jobs/${id}`)
         yield* step(async () => {
