@@ -150,7 +150,9 @@ describe.each(backends)("on %s, GET /api/v1/metrics/queues", (_, layer) => {
       expect(seen).toMatchObject({ bucket: "2m", measuredAt: expect.stringMatching(/Z$/) })
       const points = (Date.parse(seen.until) - Date.parse(seen.since)) / 120_000
       expect([30, 31]).toContain(points)
-      expect(seen.queues).toEqual([{ queue: "mail", completed: expect.any(Array), dead: expect.any(Array) }])
+      expect(seen.queues).toEqual([
+        { queue: "mail", enqueued: expect.any(Array), completed: expect.any(Array), dead: expect.any(Array) }
+      ])
       const [{ completed, dead }] = seen.queues
       expect([completed.length, dead.length]).toEqual([points, points])
       expect(completed.filter((count: number) => count > 0)).toEqual([1, 1])
