@@ -1,6 +1,7 @@
 import { tmpdir } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { longTests } from "./scripts/long-tests.mjs"
 import * as MemoryFolder from "./test/support/MemoryFolder.js"
 import SlowFirst from "./test/support/SlowFirst.js"
 
@@ -30,22 +31,10 @@ const sized = [
   "workflow/PostgreSQL"
 ].map((name) => `test/${name}.test.ts`)
 
-/** Files that `npm test` leaves to `npm run test:long`, which installs the libraries that the second folder needs. */
-const long = [
-  "test/long/**/*.test.ts",
-  "test/libraries/*.test.ts",
-  "test/cli/EffectVersion.test.ts",
-  "test/client/Health.test.ts",
-  "test/database/embedded/DirectoryLock.test.ts",
-  "test/journeys/MissionControlSafety.test.ts",
-  "test/worker/Cluster.test.ts",
-  "test/workflow/EffectContract.test.ts"
-]
-
 /** The real faults, which `npm run test:faults` runs. */
 const faults = "test/faults/Faults.test.ts"
 
-const include = isFaults ? [faults] : isLong ? [...long, ...sized] : ["test/**/*.test.ts"]
+const include = isFaults ? [faults] : isLong ? [...longTests, ...sized] : ["test/**/*.test.ts"]
 const reporters = isFaults ? ["./test/faults/FaultsReporter.ts"] : []
 
 /** Examples import the package by its name: they are given the build. */
@@ -62,7 +51,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     include,
-    exclude: isFaults ? [] : isLong ? [faults] : [...long, faults],
+    exclude: isFaults ? [] : isLong ? [faults] : [...longTests, faults],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", ...reporters, "./test/support/CountsReporter.ts"],

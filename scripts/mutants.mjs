@@ -8,6 +8,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
+import { longTests } from "./long-tests.mjs"
 import { mutants } from "./mutants/mutants.mjs"
 import { update } from "./mutants/page.mjs"
 import { runVitest } from "./vitest-report.mjs"
@@ -73,7 +74,10 @@ const runTests = async (paths, tests, size) => {
   return failed
 }
 
-const sizeOf = ({ files: [file] }) => /^test\/(long|faults)\//.exec(file)?.[1] ?? "usual"
+const sizeOf = ({ files: [file] }) => {
+  if (file.startsWith("test/faults/")) return "faults"
+  return file.startsWith("test/long/") || longTests.includes(file) ? "long" : "usual"
+}
 
 /** All tests of the chosen mutants must pass without one. */
 const checkWithoutMutant = async () => {

@@ -1,0 +1,1 @@
+export declare const longTests: ReadonlyArray<string>

@@ -1,0 +1,11 @@
+/** Files that `npm test` leaves to `npm run test:long`, which installs the libraries that the second folder needs. */
+export const longTests = [
+  "test/long/**/*.test.ts",
+  "test/libraries/*.test.ts",
+  "test/cli/EffectVersion.test.ts",
+  "test/client/Health.test.ts",
+  "test/database/embedded/DirectoryLock.test.ts",
+  "test/journeys/MissionControlSafety.test.ts",
+  "test/worker/Cluster.test.ts",
+  "test/workflow/EffectContract.test.ts"
+]
