@@ -271,7 +271,7 @@ export const mistakes: Readonly<
     }))
   },
   "a claim does not say to which release an execution is pinned": {
-    seed: 57,
+    seed: 49,
     breaks: "pin",
     tamper: queueWith((queue) => ({
       claim: (request) =>

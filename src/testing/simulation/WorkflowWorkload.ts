@@ -80,8 +80,6 @@ const code =
         return found !== undefined && history.rows.get(found)?.status === "done"
       }
     }
-    const isAllowed = history.mayRun(id, lease, context.execution?.state.release)
-    story.expect("pin", isAllowed, "runs in another release than the one that it is pinned to")
     await Chapters.begin(story)
     const retries = { attempts: 3, backoff: "2 seconds" } as const
     await step.run(
@@ -117,6 +115,9 @@ export const handler = (
     transactional,
     run: (payload, context) =>
       Effect.flatMap(Effect.runtime<never>(), (runtime) => {
+        const { execution, id } = context
+        if (!history.mayRun(id, execution?.run.lease, execution?.state.release))
+          history.report("pin", id, "runs in another release than the one that it is pinned to")
         const trouble = async (n: number, signal: AbortSignal) => {
           const exit = await Runtime.runPromiseExit(runtime)(misbehave(context, n), { signal })
           if (Exit.isFailure(exit)) throw new Error("on purpose")
