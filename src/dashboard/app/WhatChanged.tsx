@@ -1,17 +1,18 @@
-import { useState } from "preact/hooks"
+import { useMemo, useState } from "preact/hooks"
 import * as Api from "./Api"
 import { Card, Fold } from "./parts/Card"
 import type { Range } from "./parts/Range"
 import { clockText, Moment } from "./parts/Time"
-import { useResource } from "./Resource"
+import { slowPoll, useResource } from "./Resource"
 import type { Changes } from "./Views"
 
-/** What changed in the range of the charts. Unless they are zoomed, the request changes once a minute. */
+/** What changed in the range of the charts. Its start stays while the charts advance, so that it is not loaded with them. */
 export const useChanges = (range: Range, of: { readonly queue?: string; readonly kind?: string } = {}) => {
-  const { since, until } = range.query
-  const start = range.name === "zoomed" ? since : `${since.slice(0, 17)}00Z`
-  const end = range.name === "zoomed" ? until : undefined
-  return useResource<Changes>(`changes${Api.query({ since: start, until: end, ...of })}`).data
+  const isZoomed = range.name === "zoomed"
+  const since = useMemo(() => range.query.since, [isZoomed ? range.query.since : range.name])
+  const until = isZoomed ? range.query.until : undefined
+  const path = `changes${Api.query({ since, until, ...of })}`
+  return useResource<Changes>(path, { every: slowPoll, announced: true }).data
 }
 
 /** The rise that is closest to a time of the charts, in epoch seconds, if it is near. */
