@@ -5,7 +5,7 @@ import { Drawer } from "./parts/Dialog"
 import { Empty, Shown } from "./parts/Notice"
 import { Age, span, useTick } from "./parts/Time"
 import { showError } from "./parts/Toasts"
-import { useResource } from "./Resource"
+import { slowPoll, useResource } from "./Resource"
 import { to } from "./Route"
 import { useMayAct } from "./Session"
 import { onOpenActions, openActions, undo } from "./Undo"
@@ -48,7 +48,11 @@ const UndoButton = ({ action }: { readonly action: Action }) => {
 export const ActionList = ({ limit }: { readonly limit: number }) => {
   const mayAct = useMayAct()
   const { pulse } = useLiveUpdates()
-  const actions = useResource<{ actions: ReadonlyArray<Action> }>(`actions?limit=${limit}`, { pulse, every: 5_000 })
+  const actions = useResource<{ actions: ReadonlyArray<Action> }>(`actions?limit=${limit}`, {
+    pulse,
+    every: slowPoll,
+    announced: true
+  })
   return (
     <Shown of={actions}>
       {(data) =>
