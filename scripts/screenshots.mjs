@@ -51,7 +51,7 @@ const sheets = {
 }
 
 /** Milliseconds for each thing that a view waits for. */
-const patience = 15_000
+const timeout = 15_000
 /** Maximum height in pixels; longer lists are cut. */
 const tallest = 3_000
 
@@ -78,7 +78,7 @@ const watchRequests = (page) => {
   page.on("requestfailed", (request) => open.delete(request))
   return {
     none: async () => {
-      const end = performance.now() + patience
+      const end = performance.now() + timeout
       while (open.size > 0) {
         if (performance.now() > end) throw new Error(`no response from ${[...open].map((each) => each.url()).join()}`)
         await Promise.race([page.waitForEvent("requestfinished"), page.waitForEvent("requestfailed")]).catch(() => {})
@@ -111,7 +111,7 @@ const settled = async (page, requests, { isLoading = false } = {}) => {
 /** Opens a logged-in page. */
 const visit = async (browser, link, viewport) => {
   const context = await browser.newContext({ viewport, colorScheme: "light", reducedMotion: "reduce" })
-  context.setDefaultTimeout(patience)
+  context.setDefaultTimeout(timeout)
   const page = await context.newPage()
   const requests = watchRequests(page)
   await page.goto(link)

@@ -19,6 +19,8 @@ const busy = {
 export const viewsOf = ({ deadJob, pod, waitingJob }) => [
   { name: "overview", hash: "#/overview" },
   { name: "overview-attention", hash: "#/overview", open: (page) => press(page, /^Show \d+ more$/) },
+  { name: "overview-palette", hash: "#/overview", open: (page) => press(page, /^Find/) },
+  { name: "overview-actions", hash: "#/overview", open: (page) => press(page, "Recent actions") },
   { name: "overview-7d", hash: "#/overview?range=7+d" },
   { name: "overview-menu", hash: "#/overview", only: "390", open: (page) => press(page, /Menu/) },
   { name: "queues", hash: "#/queues" },
@@ -42,7 +44,14 @@ export const viewsOf = ({ deadJob, pod, waitingJob }) => [
       await press(page, "History")
     }
   },
-  { name: "schedules-edit", hash: "#/schedules", open: (page) => press(page, "Edit") },
+  {
+    name: "schedules-edit",
+    hash: "#/schedules",
+    open: async (page) => {
+      await press(page, /^Actions of /)
+      await press(page, "Edit")
+    }
+  },
   { name: "schedules-new", hash: "#/schedules", open: (page) => press(page, "New schedule") },
   { name: "pods", hash: "#/pods" },
   { name: "pod", hash: `#/pods/${pod}` },
