@@ -114,14 +114,14 @@ const Line = (props: {
   readonly onSnooze: () => void
 }) => {
   const { cut, incident, onSnooze, snooze } = props
-  const { href, severity, since, text, trend } = incident
+  const { href, since, text, trend } = incident
   const mayAct = useMayAct()
   return (
-    <li class={snooze === undefined ? severity : "gone"}>
+    <li class={snooze === undefined ? "" : "gone"}>
       <a class={cut ? "cut" : ""} href={href} title={text}>
         {text}
       </a>
-      <span class="small nowrap">
+      <span class="facts-of small">
         {snooze !== undefined ? (
           <>
             snoozed by {snooze.who}, ends <Age at={snooze.until} />: {snooze.reason}
