@@ -204,7 +204,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           const lines = changed.getByRole("listitem")
           await lines.getByText(/^\d+ s before, queue attic paused \(by api:admin, in the audit\)$/).waitFor()
           await lines.getByText(/^100 % are one new error.*: leaflet: no room for box #$/).waitFor()
-          await changed.getByRole("button", { name: "List" }).click()
+          await changed.getByRole("button", { name: "Show all changes" }).click()
           await changed.getByText(/first death by leaflet: no room for box #/).waitFor()
         })
         yield* api("PATCH", "queues/attic", { paused: false })

@@ -230,7 +230,7 @@ layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeou
         const { enter, url } = yield* ControlRoom
         const page = yield* enter("overview", "viewer")
         const harmless =
-          /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|History|Deliveries|Changes|and \d+ more|Show \d+ more|\d+\+? new|Older|Newest|Copy.*|Download|Show all.*|☰ Menu|Hide|jobs\.ts|In this service|In your program|New project|curl|Command line|TypeScript|[[{}\]].*)$/
+          /^(5 m|30 m|3 h|24 h|7 d|Charts|Next runs|History|Deliveries|Changes|.*failures rose.*|and \d+ more|Show \d+ more|\d+\+? new|Older|Newest|Copy.*|Download|Show all.*|☰ Menu|Hide|jobs\.ts|In this service|In your program|New project|curl|Command line|TypeScript|[[{}\]].*)$/
         for (const place of places) {
           yield* visit(page, place)
           // Viewers may use filters and navigation.

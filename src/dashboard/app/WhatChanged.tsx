@@ -40,7 +40,7 @@ export const WhatChanged = (props: {
       acts={
         changes.length === 0 ? null : (
           <Fold open={open} turn={setOpen}>
-            List
+            Show all changes
           </Fold>
         )
       }
