@@ -20,9 +20,16 @@ const nameOf = (runs: ReadonlyArray<AttemptRun>, run: AttemptRun): string => {
   return same.length === 1 ? `Attempt ${run.attempt}` : `Attempt ${run.attempt}, run ${same.indexOf(run) + 1}`
 }
 
-const ErrorCell = ({ before, run }: { readonly before: AttemptRun | undefined; readonly run: AttemptRun }) => {
+const ErrorCell = (props: {
+  readonly before: AttemptRun | undefined
+  readonly run: AttemptRun
+  /** The error at the top of the page. */
+  readonly last: string | null
+}) => {
+  const { before, last, run } = props
   const known = before?.error ?? null
   if (run.error === null) return <span class="quiet">–</span>
+  if (before === undefined && last?.startsWith(run.error)) return <span class="quiet">as above</span>
   if (run.error === known) return <span class="quiet">same error</span>
   if (known === null) return <>{run.error}</>
   const [start, middle, end] = differing(run.error, known)
@@ -63,6 +70,7 @@ const Duration = ({
 const Compared = (props: {
   readonly runs: ReadonlyArray<AttemptRun>
   readonly logs: JobLogs
+  readonly lastError: string | null
   readonly chosen: AttemptRun | undefined
   readonly choose: (run: AttemptRun) => void
 }) => {
@@ -104,7 +112,7 @@ const Compared = (props: {
           ))}
           {row("Process", ({ pod }) => (pod === null ? <span class="quiet">–</span> : <PodLink id={pod} />))}
           {row("Error", (run, before) => (
-            <ErrorCell run={run} before={before} />
+            <ErrorCell run={run} before={before} last={props.lastError} />
           ))}
           {row("Log lines", (run) => linesOf(logs, runs, run).length + droppedOf(logs, runs, run))}
         </tbody>
@@ -204,7 +212,13 @@ export const RunLogs = ({ job }: { readonly job: Job }) => {
     <>
       {runs.length < 2 ? null : (
         <Card name="Attempts" content="table">
-          <Compared runs={runs} logs={data} chosen={run} choose={({ from }) => choose(from)} />
+          <Compared
+            runs={runs}
+            logs={data}
+            lastError={job.lastError}
+            chosen={run}
+            choose={({ from }) => choose(from)}
+          />
         </Card>
       )}
       <Card
