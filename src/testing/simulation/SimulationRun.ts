@@ -1,4 +1,16 @@
-import { Cause, Context, Duration, Effect, Exit, Layer, type LogLevel, Option, type Runtime } from "effect"
+import {
+  Cause,
+  Context,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  type LogLevel,
+  Option,
+  type Runtime,
+  Schedule
+} from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
 import { Pods } from "../../cluster/Pods.js"
 import type { JobId } from "../../core/Ids.js"
@@ -128,10 +140,14 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       for (const pod of pods.values()) pod.thaw()
       yield* allDone
       yield* planRunner.endPauses(plan)
-      if (spec.releases) yield* planRunner.endPins
+      // Repeated: a job that crashes its process may end the last one of a release.
+      const operator = yield* Effect.fork(
+        spec.releases ? Effect.repeat(planRunner.endPins, Schedule.spaced("10 seconds")) : Effect.void
+      )
       yield* planRunner.endSchedules((spec.worker.schedules ?? []).map(({ name }) => name))
       checker.history.calm = calmPeriod
       const waited = yield* untilDrained(checker, spec.drainTimeout)
+      yield* Fiber.interrupt(operator)
       calmPeriod.until = scheduler.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
       yield* Effect.sleep(stopMillis)
