@@ -54,7 +54,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const cwd = yield* Nightshift.folder
         const database = Redacted.value(yield* TestDatabase.migrated)
         const env = { DATABASE_URL: database, NIGHTSHIFT_ADMIN_TOKEN: tokens.admin, SHUTDOWN_GRACE: "1s" }
-        const service = yield* Nightshift.start(["serve", "--port", "0"], { cwd, env })
+        // It runs no jobs: it would claim those of the worker below, whose kinds it does not know.
+        const service = yield* Nightshift.start(["serve", "--queues", "none", "--port", "0"], { cwd, env })
         const [, url] = yield* Effect.orDie(service.said(/"url":"(http:[^"]+)"/))
         const page = yield* Browser.page()
         yield* step(() => page.goto(`${url}/ui/#/overview?token=${tokens.admin}`))

@@ -97,7 +97,8 @@ const Steps = (props: {
           <p class="quiet small">
             Write handlers in a file such as <code>jobs.ts</code>, then run them in this service or in your own program.
             Both need the <code>DATABASE_URL</code> of this service; with an embedded database, restart it with{" "}
-            <code>--app</code>.
+            <code>--app</code>. Beside your own program, run this service with <code>--queues none</code>, so that it
+            does not claim jobs without a handler.
           </p>
           <Ways label="Ways to start a worker" of={workerTexts} />
         </Step>
