@@ -10,7 +10,7 @@ import { CurrentActivity, CurrentRun, type Run } from "./Run.js"
 // Implements the engine of @effect/workflow on Nightshift's journal. Calls of a running workflow go through its `Run`.
 
 /** The name of the activity inside its code, where a wait cannot suspend without repeating the activity. */
-const insideActivity = Effect.map(CurrentActivity, (activity) => activity?.name)
+export const insideActivity = Effect.map(CurrentActivity, (activity) => activity?.name)
 
 const suspended = new Workflow.Suspended({})
 const complete = (exit: Exit.Exit<unknown, unknown> | undefined) =>

@@ -19,6 +19,7 @@ import * as ActivityHeartbeat from "./ActivityHeartbeat.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
 import { isFirstRun, storedWithEnqueue } from "./Journal.js"
+import * as MessageCalls from "./MessageCalls.js"
 import { CurrentRun, Run, type Undo } from "./Run.js"
 
 /** Job options of the workflows' executions. */
@@ -318,6 +319,26 @@ export const tag = (
       if (refused !== undefined) return yield* refused
     })
   })
+
+/**
+ * Takes the next value of a signal: all its values one after another, in the order of their arrival, each at most once. `schema`
+ * decodes it from JSON; a value that does not match is a defect. Calls are numbered in the order in which the code makes them,
+ * so only one fiber may take the values of a signal. Send them with `Workflows.signal({ execution, name, value })`.
+ */
+export const next: <A = unknown, I = unknown>(
+  signal: string,
+  options?: {
+    /** Decodes the value. [any JSON value] */
+    readonly schema?: Schema.Schema<A, I> | undefined
+  }
+) => Effect.Effect<A, never, WorkflowEngine | WorkflowInstance> = MessageCalls.next
+
+/**
+ * Sets a value that `Workflows.values`, the API and Mission Control show: the last one of each name. At most 4 KiB as JSON, and
+ * 100 names. Recorded like an activity.
+ */
+export const set: (name: string, value: unknown) => Effect.Effect<void, never, WorkflowEngine | WorkflowInstance> =
+  MessageCalls.set
 
 /** How often and after which delays an activity is tried again. */
 export interface RetryOptions {

@@ -1,4 +1,5 @@
 import { Clock, Context, Effect, Either, type ExecutionStrategy, Exit, FiberRef, Scope } from "effect"
+import * as StepName from "../core/StepName.js"
 import { jsonText } from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
 import type { Continuation, Wait } from "../core/Suspension.js"
@@ -11,6 +12,7 @@ import type { Workflows } from "../queue/workflow/Workflows.js"
 import * as ExitJson from "./ExitJson.js"
 import { Follower } from "./Follower.js"
 import { holdFor, Journal } from "./Journal.js"
+import * as SetValue from "./SetValue.js"
 
 /** Poll interval for signals while an activity of the run is still running. */
 const pollInterval = "1 second"
@@ -57,6 +59,9 @@ export class Run extends Journal {
   readonly cancelled = Effect.unsafeMakeLatch(false)
   private isCancelled = false
   private readonly failures = new Map<string, number>()
+  /** Names that the code has set, and how often each call with a number was made. */
+  private readonly names = new Set<string>()
+  private readonly calls = new Map<string, number>()
 
   /** The start of a new journal, with which the code has ended this one. */
   next: Continuation | undefined
@@ -286,7 +291,74 @@ export class Run extends Journal {
     })
   }
 
-  /** The exit of a deferred, or undefined to suspend. Polls while an activity runs. */
+  /**
+   * The exit of a wait for a value, or undefined to suspend. Polls while an activity runs. `take`: the value as the journal
+   * stores it, if it has arrived. `rows`: what a suspended execution waits for.
+   */
+  private receive(
+    name: string,
+    kind: "signal" | "message",
+    inside: string | undefined,
+    take: () => { readonly json: unknown } | undefined,
+    rows: () => ReadonlyArray<Wait>
+  ): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+    return Effect.gen(this, function* () {
+      const before = yield* this.request(name, kind)
+      if (before !== "start") return before
+      if (!this.isRead) yield* this.load
+      while (this.mayStart) {
+        const waits = rows()
+        const taken = take()
+        if (taken !== undefined) {
+          for (const row of waits) this.open.delete(`${row.kind} ${row.name}`)
+          const startedAt = this.begunAt(kind, waits[0]?.name ?? name, yield* Clock.currentTimeMillis)
+          return yield* this.conclude({ name, kind, startedAt }, taken.json)
+        }
+        for (const row of waits) this.wait(`${row.kind} ${row.name}`, row, inside)
+        if (inside !== undefined || !(yield* this.isBusy)) return undefined
+        yield* Effect.race(Effect.sleep(pollInterval), this.idle.await)
+        const own = yield* this.recorded(name)
+        if (own !== undefined) return own
+        yield* this.load
+      }
+      return undefined
+    })
+  }
+
+  /** The exit of the next value of a signal, or undefined to suspend. */
+  awaitMessage(signal: string, inside: string | undefined): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
+    const name = this.numbered("message", signal)
+    const take = () => {
+      const taken = this.takeValue(signal)
+      if (taken === undefined) return undefined
+      const { exit: value, number } = taken
+      return { json: { _tag: "Success", value, taken: { signal, number } } }
+    }
+    return this.receive(name, "message", inside, take, () => [{ kind: "message", name }, this.nextValue(signal)])
+  }
+
+  /** Records a value that readers of the execution see. Undefined to suspend. */
+  set(name: string, value: unknown): Effect.Effect<Exit.Exit<unknown, unknown> | undefined, Error> {
+    return Effect.gen(this, function* () {
+      const fault = SetValue.faultOf(name, value, this.names)
+      if (fault !== undefined) return yield* Effect.fail(new Error(fault.message))
+      this.names.add(name)
+      const step = this.numbered("set", name)
+      const before = yield* this.request(step, "set")
+      if (before !== "start") return before
+      return yield* this.conclude({ name: step, kind: "set" }, { _tag: "Success", value: value ?? null, set: name })
+    })
+  }
+
+  /** The name of a call in this run: those of the same kind and name are numbered in the order in which the code makes them. */
+  private numbered(kind: StepKind, base: string): string {
+    const name = this.nameOf(StepName.nameOf(kind, base))
+    const count = (this.calls.get(name) ?? 0) + 1
+    this.calls.set(name, count)
+    return count === 1 ? name : `${name}#${count}`
+  }
+
+  /** The exit of a deferred, or undefined to suspend. */
   awaitSignal(signal: string, inside: string | undefined): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       const name = this.nameOf(signal)
@@ -296,23 +368,11 @@ export class Run extends Journal {
         if (result !== undefined && this.undoing === undefined) yield* this.follower.request(name, "signal")
         return result
       }
-      const before = yield* this.request(name, "signal")
-      if (before !== "start") return before
-      if (!this.isRead) yield* this.load
-      while (this.mayStart) {
+      const take = () => {
         const given = this.deferred("signal", signal)
-        if (given?.completedAt !== undefined) {
-          const startedAt = this.begunAt("signal", signal, yield* Clock.currentTimeMillis)
-          return yield* this.conclude({ name, kind: "signal", startedAt }, given.exit)
-        }
-        this.wait(`signal ${signal}`, { kind: "signal", name: signal }, inside)
-        if (inside !== undefined || !(yield* this.isBusy)) return undefined
-        yield* Effect.race(Effect.sleep(pollInterval), this.idle.await)
-        const own = yield* this.recorded(name)
-        if (own !== undefined) return own
-        yield* this.load
+        return given?.completedAt === undefined ? undefined : { json: given.exit }
       }
-      return undefined
+      return yield* this.receive(name, "signal", inside, take, () => [{ kind: "signal", name: signal }])
     })
   }
 

@@ -1,9 +1,9 @@
-import { Duration, Either, Option, Predicate } from "effect"
+import { Duration, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { prefixes } from "../../core/StepName.js"
-import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, jsonText, shown } from "../../core/Storable.js"
-import { limits } from "../../core/StoredJob.js"
+import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, shown } from "../../core/Storable.js"
 import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
+import * as SetValue from "../../workflow/SetValue.js"
 import { checkBackoff } from "../JobDefinition.js"
 import { checkKnown, durationOf, type InstantInput, instantOf, namesOf } from "../Options.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
@@ -120,14 +120,8 @@ export const checkWait = (
 /** The arguments of `step.set`. `names`: those that the execution has set. */
 export const checkSet = (name: string, value: unknown, names: Set<string>): void => {
   checkName(name)
-  const fault = Either.getLeft(jsonText(value === undefined ? null : value, limits.setBytes))
-  if (Option.isSome(fault))
-    throw new InvalidOptionError("value", `The value of "${name}" ${fault.value}. Set a small summary, or a key.`)
-  if (!names.has(name) && names.size >= limits.setNames)
-    throw new InvalidOptionError(
-      "name",
-      `"${name}" is one name too many: an execution sets at most ${limits.setNames} names. Set one of them to an object.`
-    )
+  const fault = SetValue.faultOf(name, value, names)
+  if (fault !== undefined) throw new InvalidOptionError(fault.argument, fault.message)
   names.add(name)
 }
 
