@@ -135,7 +135,7 @@ export const requeue = command("requeue", {
   examples: {
     "nightshift jobs requeue <id> <id>": "run finished jobs again from attempt 1",
     "nightshift jobs requeue --kind receipt --text ECONNREFUSED": "requeue all jobs with the same error",
-    "nightshift jobs requeue --kind receipt --rehearse 5": "requeue 5 jobs, and the others if all of them succeed"
+    "nightshift jobs requeue --kind receipt --rehearse 5": "requeue 5, then the others if all 5 succeed"
   },
   act: (actions, id) => actions.requeue(id),
   report: ({ id }) => `requeued ${id}`

@@ -131,7 +131,7 @@ const Line = (props: {
             {trend === undefined || trend.growth === 0 ? null : <strong>{growthText(trend.growth)} </strong>}
             {since === undefined ? null : (
               <>
-                since <Age at={new Date(since).toISOString()} />
+                began <Age at={new Date(since).toISOString()} />
               </>
             )}
           </>
