@@ -52,7 +52,9 @@ export const requestsOf = async (get) => {
     "kind, durations": `metrics/durations${rangeOf(1_800)}&kind=kind-3`,
     "pods, running jobs": `jobs${query({ state: "running", sort: "when", order: "asc", limit: 200 })}`,
     kinds: "kinds",
-    workflows: "workflows",
+    workflows: "workflows?roots=true",
+    "workflows, counts": "workflows/counts?roots=true",
+    "recent actions": "actions?limit=50",
     // The benchmark stores no executions; your own database may have some.
     ...(execution === undefined ? {} : { execution: `workflows/${encodeURIComponent(execution.execution)}` }),
     "jobs, done in one queue": jobs({ queue: "queue-2", state: "done" }),

@@ -9,8 +9,8 @@ import type { Shift } from "./Shift.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 
 /**
- * What a visitor may do: an admin everything, a viewer only look. With a `user`, the audit log has that name. Nobody else
- * gets in.
+ * What a visitor may do: an admin may do everything, a viewer may only read, and `"none"` is refused. The audit log
+ * stores `user` as the name.
  */
 export type MissionControlAccess =
   | "admin"
@@ -79,7 +79,7 @@ const checked = <R>(options: MissionControlOptions<R>) => {
   return { path, loginUrl, frameAncestors: ancestors === "" ? undefined : ancestors }
 }
 
-/** Nobody gets in because of a mistake in `authorize`. */
+/** Rejects invalid results, so that a mistake in `authorize` never grants access. */
 const visitorOf = (access: unknown): Visitor | undefined => {
   if (access === "none") return undefined
   const { role, user } = Predicate.isObject(access)

@@ -42,7 +42,7 @@ export class HostRefused extends Expected<HostRefused>(403)("HostRefused", {}) {
 /** Protects against CSRF: only our own pages may make changes with a cookie, ours or that of the app around us. */
 export class CrossSiteRefused extends Expected<CrossSiteRefused>(403)("CrossSiteRefused", {}) {
   override get message(): string {
-    return "With a login in a browser, only Mission Control's own pages may make changes. Programs send a token to `nightshift serve` instead."
+    return "Changes with a browser login must come from Mission Control's own pages. In a program, send a token to `nightshift serve` instead."
   }
 }
 

@@ -131,7 +131,7 @@ export const make = (
     return logs.length === 0
       ? undefined
       : Effect.catchIf(jobLogs.write(logs), isDataError, (error) =>
-          Effect.logError("the database rejected what jobs have logged", error)
+          Effect.logError("the database rejected log lines of jobs; the lines are not stored", error)
         )
   }
 

@@ -18,8 +18,11 @@ const packagesOf = (entry: string) => {
 }
 
 describe("the built declarations", () => {
-  it("of nightshift/client and nightshift/testing mention no package but pg, the type of a transaction", () => {
-    expect(packagesOf("./client")).toEqual({ pg: ["client/HandlerTransaction.d.ts"] })
+  it("of nightshift/client and nightshift/testing mention no package but pg and Node's, for transactions and requests", () => {
+    expect(packagesOf("./client")).toEqual({
+      pg: ["client/HandlerTransaction.d.ts"],
+      "node:http": ["client/MissionControl.d.ts"]
+    })
     expect(packagesOf("./testing")).toEqual({})
   })
 

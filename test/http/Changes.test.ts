@@ -40,7 +40,7 @@ describe("a rise of failures", () => {
         { at: began - 40_000, what: "action", text: "queue billing: 10 to 50 workers", who: "ui:admin" },
         { at: began - 2 * minute, what: "deploy", text: "version 1.8 was deployed", who: null },
         { at: began - 40 * minute, what: "start", text: "process old started", who: null },
-        { at: began, what: "error", text: "first death by mail: no route to #", who: null },
+        { at: began, what: "error", text: "new error: mail: no route to #", who: null },
         { at: began + 5_000, what: "start", text: "process late started", who: null }
       ],
       groups: [
@@ -53,9 +53,9 @@ describe("a rise of failures", () => {
       at: began,
       text: "failures rose from 0 to 25 per minute",
       preceded: [
-        "40 s before, queue billing: 10 to 50 workers (by ui:admin, in the audit)",
+        "40 s before, queue billing: 10 to 50 workers (by ui:admin, see the audit log)",
         "2 min before, version 1.8 was deployed",
-        "96 % are one new error, all on processes of version 1.8: mail: no route to #"
+        "96% of dead jobs have the same new error, all in processes of version 1.8: mail: no route to #"
       ]
     })
   })

@@ -97,7 +97,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         expect(JSON.parse(stdout)).toMatchObject({ outcome: "enqueued" })
         yield* step(async () => {
           await isTicked(enqueue)
-          await isTicked("See it done")
+          await isTicked("See the job done")
           await card.getByRole("heading", { name: "All set" }).waitFor()
         })
         const ran = yield* Nightshift.run([], { cwd, env, program })

@@ -71,7 +71,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await dialog.getByRole("button", { name: "Continue" }).click()
           await dialog.getByText("You are not logged in").waitFor()
           const opened = admin.waitForEvent("popup")
-          await dialog.getByRole("link", { name: "Log in in another tab" }).click()
+          await dialog.getByRole("link", { name: "Open the login page in another tab" }).click()
           await logIn(await opened, "ada", "analytical")
           await dialog.getByRole("button", { name: "Continue" }).click()
           await dialog.waitFor({ state: "detached" })

@@ -21,7 +21,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("the list of executions
       yield* sql.unsafe(jobs)
       yield* sql.unsafe(tags)
       yield* sql`analyze nightshift.job, nightshift.workflow_tag`
-      const given = [null, null, null, null, 51, 0, null, null, null, "customer", "3", '{"customer":"3"}', 1]
+      const given = [null, null, null, null, 51, 0, null, null, null, null, "customer", "3", '{"customer":"3"}', 1]
       const rows = yield* sql.unsafe<Record<string, string>>(
         `explain (analyze, costs off, timing off, summary off) ${statements.listTagged}`,
         given

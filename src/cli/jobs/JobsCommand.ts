@@ -122,7 +122,7 @@ const show = QueueCommand.make({
   options: { logs: Input.flag("Also show what the handler has logged, by attempt.") },
   examples: {
     "nightshift jobs show <id>": "show all details of a job",
-    "nightshift jobs show <id> --logs": "show them and what its handler has logged",
+    "nightshift jobs show <id> --logs": "show all details and what the handler has logged",
     "nightshift jobs show <id> --json": "print JSON as in the HTTP API"
   },
   run: ({ id, json, logs }) =>

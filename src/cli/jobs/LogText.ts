@@ -24,5 +24,5 @@ export const of =
   (logs: ReadonlyArray<StoredLog>): Shown =>
   ({ colour }) =>
     logs.length === 0
-      ? "log            nothing is stored: the handler has not logged, or JOB_LOGS is false"
+      ? "log            no lines stored: the handler logged nothing, or JOB_LOGS is false"
       : logs.flatMap((log) => [heading(log), ...log.lines.map((line) => `  ${lineText(line, colour)}`)]).join("\n")

@@ -39,7 +39,7 @@ const list = QueueCommand.make({
     tag: tags("Only executions with this tag, as in customer=42."),
     since: Input.optional(Input.instant, "Only executions started at or after this time, as in 2026-01-31T09:00:00Z."),
     until: Input.optional(Input.instant, "Only executions started before this time."),
-    roots: Input.flag("Only executions that no other one started or waits for."),
+    roots: Input.flag("Only executions that no other execution started or waits for."),
     ...QueueCommand.page("executions", { max: maxExecutionPage, default: 20 })
   },
   examples: {

@@ -97,7 +97,7 @@ export const ActionsDrawer = () => {
     <Drawer title="Recent actions" onClose={() => setOpen(false)}>
       <ActionList limit={50} />
       <p class="body small">
-        <a href={to("audit")}>All changes</a>
+        <a href={to("audit")}>Open audit log</a>
       </p>
     </Drawer>
   ) : null

@@ -46,7 +46,7 @@ export const differing = (text: string, other: string): readonly [start: string,
   return [words.slice(0, start).join(""), words.slice(start, middle).join(""), words.slice(middle).join("")]
 }
 
-/** What a run logged. The runs of an attempt share a log, so its lines are told apart by their time. */
+/** What a run logged. The runs of an attempt share a log, so their lines are assigned to runs by time. */
 export const linesOf = (
   { attempts }: JobLogs,
   runs: ReadonlyArray<AttemptRun>,

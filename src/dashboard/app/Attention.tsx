@@ -7,6 +7,7 @@ import { runningPath } from "./pages/Pods"
 import { Dialog } from "./parts/Dialog"
 import { ReasonInput } from "./parts/ReasonInput"
 import { SaveForm } from "./parts/SaveForm"
+import { copyText } from "./parts/Snippet"
 import { Age } from "./parts/Time"
 import { showError, showToast } from "./parts/Toasts"
 import { Trend } from "./parts/Trend"
@@ -37,10 +38,10 @@ const resume = (queue: string) =>
     reloadAll()
   }, showError)
 
-const copy = (text: string) =>
-  navigator.clipboard.writeText(text).then(
+const copy = (text: string, beside: HTMLElement) =>
+  copyText(text, beside).then(
     () => showToast("Command copied"),
-    () => showToast(`The browser does not allow to copy. The command: ${text}`)
+    () => showToast(`The browser blocked copying. Run this command: ${text}`)
   )
 
 /** The one action of an incident: what is safe to do at once, or a look at the cause. */
@@ -48,7 +49,11 @@ const SafeAction = ({ incident: { action, href } }: { readonly incident: Inciden
   const mayAct = useMayAct()
   if (action !== undefined && "copy" in action)
     return (
-      <button type="button" title={action.copy} onClick={() => void copy(action.copy)}>
+      <button
+        type="button"
+        title={action.copy}
+        onClick={({ currentTarget }) => void copy(action.copy, currentTarget.parentElement ?? currentTarget)}
+      >
         Copy command
       </button>
     )
@@ -88,7 +93,9 @@ const SnoozeDialog = (props: { readonly incident: Incidents.Incident; readonly o
     <Dialog title="Snooze this incident?" onClose={props.onClose}>
       <SaveForm label="Snooze" name="Snooze" disabled={reason.trim() === ""} save={save} onCancel={props.onClose}>
         <p>{text}</p>
-        <p class="quiet small">Hides it for all operators. It comes back at once if it concerns twice as many jobs.</p>
+        <p class="quiet small">
+          Hides this incident for all operators. It reappears early if it affects more than twice as many jobs.
+        </p>
         <label class="field">
           For
           <select value={lasting} onChange={(event) => setLasting(event.currentTarget.value)}>

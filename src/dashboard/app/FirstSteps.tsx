@@ -96,7 +96,7 @@ const Steps = (props: {
         <Step done={steps.worker} name="Start a worker with your handlers">
           <p class="quiet small">
             Write handlers in a file such as <code>jobs.ts</code>, then run them in this service or in your own program.
-            Both need the <code>DATABASE_URL</code> of this service; with an embedded database, restart it with{" "}
+            Both need the <code>DATABASE_URL</code> of this service; with an embedded database, restart the service with{" "}
             <code>--app</code>. Beside your own program, run this service with <code>--queues none</code>, so that it
             does not claim jobs without a handler.
           </p>
@@ -104,27 +104,27 @@ const Steps = (props: {
         </Step>
         <Step done={steps.enqueued} name="Enqueue a job">
           <p class="quiet small" hidden={appLogin !== undefined}>
-            {mayAct ? "" : "You are logged in as a viewer; this needs the admin token. "}
-            <code>TOKEN</code> is the value of <code>NIGHTSHIFT_ADMIN_TOKEN</code>; an embedded database keeps it in{" "}
-            <code>.nightshift/admin-token</code>.
+            {mayAct ? "" : "You are logged in as a viewer; enqueueing needs the admin token. "}
+            <code>TOKEN</code> is the value of <code>NIGHTSHIFT_ADMIN_TOKEN</code>; a service with an embedded database
+            stores it in <code>.nightshift/admin-token</code>.
           </p>
           <Ways label="Ways to enqueue" of={waysOf(enqueueTexts(address("jobs"), example))} />
         </Step>
-        <Step done={steps.done} name="See it done">
+        <Step done={steps.done} name="See the job done">
           <p class="quiet small">
             {steps.enqueued ? (
               <>
-                <a href={to("jobs")}>Open the jobs</a>. The page of a job says why it is not running.
+                <a href={to("jobs")}>Open the jobs</a>. The page of each job explains why the job is not running.
               </>
             ) : (
-              "This page shows it as soon as a worker has run it."
+              "This step is ticked off when a worker has run the job."
             )}
           </p>
         </Step>
       </ol>
       {isOver(steps) ? null : (
         <p class="quiet small">
-          Only looking around? <code>{commands.demo}</code> runs a sample shop with live traffic on a temporary
+          Just looking around? <code>{commands.demo}</code> runs a sample shop with live traffic on a temporary
           database.
         </p>
       )}

@@ -85,7 +85,7 @@ export const useKeys = () => {
 }
 
 const lines: ReadonlyArray<readonly [keys: string, meaning: string]> = [
-  [paletteKey, "find a page, queue, kind, process, job or action"],
+  [paletteKey, "find a page, queue, kind, process, execution, job or action"],
   ["/", "search this page, or everything"],
   ["j k", "next / previous row"],
   ["x", "select row"],

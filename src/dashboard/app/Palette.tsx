@@ -151,15 +151,17 @@ export const Palette = (given: Given) => {
         aria-autocomplete="list"
         autocomplete="off"
         spellcheck={false}
-        placeholder="Find a page, queue, kind, process, job by id or key, or an action"
+        placeholder="Find a page, queue, kind, process, execution, job by id or key, or action"
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
         onKeyDown={move}
       />
       {items.length === 0 ? (
-        <p class="none">Nothing found. Jobs are found by the beginning of their id, their dedupe key or their key.</p>
+        <p class="none">
+          No results. To find a job, type the beginning of its id, its whole dedupe key or its whole key.
+        </p>
       ) : (
-        <div class="items" role="listbox" id={`${id}-items`} aria-label="Found" ref={list}>
+        <div class="items" role="listbox" id={`${id}-items`} aria-label="Results" ref={list}>
           {items.map((item, index) => (
             <Fragment key={`${item.group} ${item.name} ${item.note}`}>
               {items[index - 1]?.group === item.group ? null : (

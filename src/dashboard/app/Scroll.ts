@@ -5,7 +5,7 @@ const remembered = "nightshift.scroll"
 const maxRemembered = 50
 
 /** Milliseconds in which a page that grows is scrolled again. */
-const patience = 3_000
+const restoreTimeout = 3_000
 
 const read = (): ReadonlyArray<readonly [entry: string, position: number]> => {
   try {
@@ -47,7 +47,7 @@ const restore = (position: number) => {
     for (const input of inputs) removeEventListener(input, stop)
     if (end === stop) end = undefined
   }
-  const timer = setTimeout(stop, patience)
+  const timer = setTimeout(stop, restoreTimeout)
   for (const input of inputs) addEventListener(input, stop, { passive: true })
   end = stop
   resized.observe(document.body)

@@ -40,7 +40,7 @@ export const whenEnded = async (operation: string, onProgress: (now: Operation) 
 const jobsText = (count: number) => `${count.toLocaleString()} ${count === 1 ? "job" : "jobs"}`
 
 const undone = async ({ text, undo }: Action): Promise<string> => {
-  if (undo?.request == null) return `${text} cannot be undone any more`
+  if (undo?.request == null) return `Can no longer be undone: ${text}`
   const answer = await Api.call<{ operation?: string }>(undo.request)
   if (answer.operation === undefined) return `Undone: ${text}`
   const { done, skipped } = await whenEnded(answer.operation)

@@ -36,7 +36,7 @@ export const WhatChanged = (props: {
   return (
     <Card
       name="What changed"
-      chips={<span class="quiet small">{changes.length} in this range, dashed in the charts</span>}
+      chips={<span class="quiet small">{changes.length} in this range, shown as dashed lines in the charts</span>}
       acts={
         changes.length === 0 ? null : (
           <Fold open={open} turn={setOpen}>
@@ -57,7 +57,7 @@ export const WhatChanged = (props: {
             {clockOf(at)}: {text}
           </button>
           {props.chosen !== at ? null : preceded.length === 0 ? (
-            <p class="quiet small">Nothing is known to have changed in the 30 minutes before.</p>
+            <p class="quiet small">No changes were recorded in the 30 minutes before this rise.</p>
           ) : (
             <ul class="small">
               {preceded.map((line) => (

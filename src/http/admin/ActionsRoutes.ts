@@ -26,9 +26,9 @@ export const ActionView = Schema.Struct({
   text: Schema.String.annotations({ description: "The action in words, such as `12 jobs requeued`." }),
   reason: Schema.NullOr(Schema.String),
   jobs: Schema.NullOr(Schema.Int).annotations({
-    description: "Number of jobs changed so far; null if it changes none."
+    description: "Number of jobs changed so far; null if the action does not change jobs."
   }),
-  running: Schema.Boolean.annotations({ description: "Whether a bulk action has not ended yet." }),
+  running: Schema.Boolean.annotations({ description: "Whether a bulk action is still running." }),
   undone: Schema.Boolean,
   undo: Schema.NullOr(
     Schema.Struct({
@@ -37,7 +37,7 @@ export const ActionView = Schema.Struct({
         description: "The request that undoes the action; null for callers who may not send it."
       })
     })
-  ).annotations({ description: "Null if the action cannot be undone, or no longer." })
+  ).annotations({ description: "Null if the action cannot be undone or can no longer be undone." })
 }).annotations({ identifier: "RecentAction" })
 
 export const group = HttpApiGroup.make("actions").add(

@@ -41,7 +41,7 @@ export const ofStoppedPods = (
     .map((id) => ({
       at: millisOf(id),
       what: "start",
-      text: `process ${shortPod(id)} started, and has stopped since`,
+      text: `process ${shortPod(id)} started and has since stopped`,
       who: null
     }))
 
@@ -60,7 +60,7 @@ export const ofErrors = (groups: ReadonlyArray<DeadGroup>): ReadonlyArray<Change
   groups.map((group) => ({
     at: group.firstAt,
     what: "error",
-    text: `first death by ${errorText(group)}`,
+    text: `new error: ${errorText(group)}`,
     who: null
   }))
 
@@ -129,11 +129,11 @@ const mainError = (
   const all = recent.reduce((sum, { count }) => sum + count, 0)
   const [main] = recent.toSorted((a, b) => b.count - a.count)
   if (main === undefined || main.count / all < mainShare) return []
-  const isNew = main.firstAt >= rise.at ? "one new error" : "one error"
+  const isNew = main.firstAt >= rise.at ? "the same new error" : "the same error"
   const versions = new Set(deaths(main).map(({ version }) => version))
   const [only] = versions
-  const where = versions.size === 1 && only !== undefined ? `, all on processes of version ${only}` : ""
-  return [`${Math.round((100 * main.count) / all)} % are ${isNew}${where}: ${errorText(main)}`]
+  const where = versions.size === 1 && only !== undefined ? `, all in processes of version ${only}` : ""
+  return [`${Math.round((100 * main.count) / all)}% of dead jobs have ${isNew}${where}: ${errorText(main)}`]
 }
 
 export interface Explained {
@@ -162,7 +162,7 @@ export const explain = (
     .toSorted((a, b) => b.at - a.at)
     .map(
       (change) =>
-        `${unitOf((at - change.at) / 1000)} before, ${change.text}${change.who === null ? "" : ` (by ${change.who}, in the audit)`}`
+        `${unitOf((at - change.at) / 1000)} before, ${change.text}${change.who === null ? "" : ` (by ${change.who}, see the audit log)`}`
     )
   return {
     at,

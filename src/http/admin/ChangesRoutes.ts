@@ -30,7 +30,7 @@ export const ChangesView = Schema.Struct({
       at: Instant.Moment,
       what: Schema.Literal("deploy", "start", "action", "error").annotations({
         description:
-          "The first live process of a version, the start of another process, an operator's action, or the first death by an error."
+          "The first live process of a version, the start of another process, an operator's action, or the first dead job with a new error."
       }),
       text: Schema.String,
       who: Schema.NullOr(Schema.String)
@@ -53,7 +53,7 @@ export const group = HttpApiGroup.make("changes").add(
     .addSuccess(ChangesView)
     .annotateContext(
       about(
-        "List what changed in a range: deploys, starts of processes, actions of operators, and first deaths by an error. Explains rises of failures by what preceded them."
+        "List what changed in a time range: deploys, process starts, operator actions and new errors. Explains each rise in failures by the changes before it."
       )
     )
 )

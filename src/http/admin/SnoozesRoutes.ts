@@ -24,19 +24,20 @@ const text = (most: number, description: string) =>
 
 /** Body of `POST /api/v1/snoozes`. */
 const SnoozeRequest = Schema.Struct({
-  incident: text(600, "Names the incident, for example `unserved`. The page that finds incidents chooses the name."),
+  incident: text(600, "Key of the incident, for example `unserved`. Mission Control chooses the key."),
   text: text(1_000, "The incident in words."),
   jobs: WireText.optional(
     Schema.Int.pipe(Schema.greaterThanOrEqualTo(0)).annotations({
       ...WireText.withMessage("must be a whole number of 0 or more"),
-      description: "How many jobs it concerns. A page shows it again when it concerns more than twice as many."
+      description:
+        "How many jobs the incident affects. Mission Control shows the incident again when it affects more than twice as many."
     })
   ),
-  for: WireDuration.field("How long to hide it, up to 7d.", {
+  for: WireDuration.field("How long to hide the incident, up to 7d.", {
     if: (millis) => millis >= 1_000 && millis <= Duration.toMillis(Snoozes.maxSnooze),
     message: "must be a duration from 1s to 7d, such as 1h, or milliseconds"
   }),
-  reason: text(1_000, "Why it can wait. Kept in the audit log.")
+  reason: text(1_000, "Why the incident can wait. Stored in the audit log.")
 }).annotations({ identifier: "SnoozeRequest", message: () => "must be an object", ...WireText.strict })
 
 export const SnoozeView = Schema.Struct({

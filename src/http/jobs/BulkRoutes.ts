@@ -57,7 +57,7 @@ const BulkRequest = Schema.Struct({
     Schema.Int.pipe(Schema.between(rehearsalLimits.min, rehearsalLimits.max)).annotations({
       ...WireText.withMessage(`must be a whole number from ${rehearsalLimits.min} to ${rehearsalLimits.max}`),
       description:
-        "For requeue: how many jobs to requeue first. The others follow when all of them have succeeded. If one fails, or they do not end within 15 minutes, the operation fails and leaves the others as they are."
+        "For requeue: how many jobs to requeue first. The others follow when all of them have succeeded. If one fails, or none ends for 15 minutes, the operation fails and leaves the others as they are."
     })
   ),
   reason: WireText.optional(WireText.Text)

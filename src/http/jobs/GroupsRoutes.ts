@@ -19,7 +19,7 @@ const GroupView = Schema.Struct({
   firstAt: Instant.Moment,
   lastAt: Instant.Moment,
   recent: Schema.Array(Schema.Int).annotations({
-    description: "Deaths in each two minutes of the last hour, oldest first."
+    description: "Deaths per two-minute interval of the last hour, oldest first."
   }),
   sample: Schema.Struct({ id: JobId, error: Schema.NullOr(Schema.String) }),
   filter: Schema.Unknown.annotations({

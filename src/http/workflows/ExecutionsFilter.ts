@@ -44,7 +44,10 @@ export const query = {
   roots: WireText.optional(
     Schema.BooleanFromString.annotations({
       ...WireText.withMessage("must be true or false"),
-      jsonSchema: { type: "boolean", description: "`true`: only executions that no other one started or waits for." }
+      jsonSchema: {
+        type: "boolean",
+        description: "`true`: only executions that no other execution started or waits for."
+      }
     })
   )
 } satisfies Record<keyof ExecutionFilter, unknown>

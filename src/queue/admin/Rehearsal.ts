@@ -11,7 +11,7 @@ import type { RehearsalFields } from "./OperationFields.js"
 export const rehearsalLimits = { min: 1, max: 100 } as const
 
 /** How long a rehearsal waits for the next of its jobs to end. */
-export const rehearsalPatience = Duration.minutes(15)
+export const rehearsalTimeout = Duration.minutes(15)
 
 /** A rehearsal and its progress. */
 export interface Rehearsal extends RehearsalFields {
@@ -67,7 +67,7 @@ export const judge = (rehearsal: Rehearsal, jobs: ReadonlyArray<RehearsedJob>, w
     return { rehearsal: { ...rehearsal, succeeded, verdict: "failed" }, error }
   }
   if (succeeded === of) return { rehearsal: { ...rehearsal, succeeded, verdict: "passed" } }
-  if (waited < Duration.toMillis(rehearsalPatience)) return { rehearsal: { ...rehearsal, succeeded } }
-  const error = `${of - succeeded} of ${of} rehearsed jobs did not end within 15 minutes. Check that a process serves their queue. The others were not requeued.`
+  if (waited < Duration.toMillis(rehearsalTimeout)) return { rehearsal: { ...rehearsal, succeeded } }
+  const error = `${of - succeeded} of ${of} rehearsed jobs have not ended, and none ended in the last 15 minutes. The others were not requeued. Check that a process serves their queue, then requeue again.`
   return { rehearsal: { ...rehearsal, succeeded, verdict: "failed" }, error }
 }

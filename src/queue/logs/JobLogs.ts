@@ -15,12 +15,12 @@ export const settings = {
     true
   ),
   jobLogLines: Setting.integer(
-    { key: "JOB_LOG_MAX_LINES", about: "Maximum number of log lines stored of an attempt: the last ones." },
+    { key: "JOB_LOG_MAX_LINES", about: "Maximum number of log lines stored per attempt. Older lines are dropped." },
     200,
     { min: 1, max: 10_000 }
   ),
   jobLogBytes: Setting.bytes(
-    { key: "JOB_LOG_MAX_SIZE", about: "Maximum size of the log lines stored of an attempt, as JSON." },
+    { key: "JOB_LOG_MAX_SIZE", about: "Maximum size of the log lines stored per attempt, as JSON." },
     "32KiB"
   )
 }

@@ -32,7 +32,7 @@ export interface DeadGroup {
   /** Time of the first and last death. */
   readonly firstAt: number
   readonly lastAt: number
-  /** Deaths in each two minutes of the last hour, oldest first. */
+  /** Deaths per two-minute interval of the last hour, oldest first. */
   readonly recent: ReadonlyArray<number>
   /** The newest job. */
   readonly sample: { readonly id: JobId; readonly error: string | undefined }

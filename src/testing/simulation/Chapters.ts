@@ -123,7 +123,7 @@ const answers = async ({ step }: Story) => {
       return number
     })
   })
-  await Promise.race([all, step.sleep("patience", "8 seconds")])
+  await Promise.race([all, step.sleep("timeout", "8 seconds")])
 }
 
 /** Continues with the first child that ends. The other one is cancelled. */

@@ -15,7 +15,7 @@ export const untilReachable = <A, E extends { readonly _tag: string }, R>(effect
 
 const between = "1700 millis"
 /** How long a client waits for an answer. */
-const patience = "10 seconds"
+const answerTimeout = "10 seconds"
 /** Until an operator lets every release run an execution. */
 const untilUnpin = "5 seconds"
 /** How often a client asks for an execution that is not stored after the last fault: a frozen pod may store it late. */
@@ -63,7 +63,7 @@ export class ExecutionClient {
   }
 
   private awaitAnswer(ask: Ask, job: JobId): Effect.Effect<void> {
-    const answered = Effect.timeoutOption(untilReachable(this.workflows.awaitAnswer(ask)), patience)
+    const answered = Effect.timeoutOption(untilReachable(this.workflows.awaitAnswer(ask)), answerTimeout)
     return Effect.map(Effect.orDie(answered), (end) => {
       if (Option.isNone(end) || end.value === "ended") return
       const answer = "value" in end.value ? end.value.value : end.value.error.message

@@ -88,7 +88,8 @@ const UnknownKind = ({ kind, known }: { readonly kind: string; readonly known: R
       <span class="chip bad">unknown kind</span>
     </Head>
     <Empty>
-      No process has registered a handler for this kind, and no job of it is stored.
+      No process has registered a handler for this kind, and no jobs of this kind are stored. Check the spelling, or
+      start a process with a handler for this kind.
       {known.length === 0 ? null : (
         <p class="row centred">
           Registered kinds:

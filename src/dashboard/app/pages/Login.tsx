@@ -52,7 +52,7 @@ const AppLoginForm = ({ onEnter }: Given) => {
     enterAgain().then(onEnter, (error: Error) =>
       setRefusal(
         error instanceof ApiError && error.status === 401
-          ? "You are not logged in, or may not use Mission Control."
+          ? "You are not logged in, or your account may not use Mission Control. Log in to the application, then select Continue."
           : error.message
       )
     )
@@ -63,7 +63,7 @@ const AppLoginForm = ({ onEnter }: Given) => {
         <p>Log in to the application in another tab.</p>
       ) : (
         <a href={appLogin} target="_blank" rel="noreferrer">
-          Log in in another tab
+          Open the login page in another tab
         </a>
       )}
       <Failure text={refusal} />

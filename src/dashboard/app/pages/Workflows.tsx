@@ -163,7 +163,8 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
           <div class="card">
             {sortedAmong === null ? null : (
               <p class="note small quiet">
-                Sorted among the newest {sortedAmong.toLocaleString()} executions. Narrow the filter to sort all.
+                Only the newest {sortedAmong.toLocaleString()} executions are sorted. Narrow the filter to sort all of
+                them.
               </p>
             )}
             {executions.length > 0 ? (
@@ -173,7 +174,7 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
                   "State",
                   "Execution",
                   "Progress",
-                  "Failed step, or waits for",
+                  "Failed step or wait",
                   heading("duration", "Duration", "number"),
                   heading("started", "Started", "")
                 ]}
@@ -188,7 +189,7 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
                 {withChildren ? null : (
                   <>
                     {" "}
-                    Those that another execution started are not shown.{" "}
+                    Child executions are hidden.{" "}
                     <button type="button" class="link" onClick={() => refine(route, { children: "shown" })}>
                       Show children
                     </button>

@@ -96,7 +96,7 @@ const Folding = ({ open: given, value }: { readonly open: WeakSet<object>; reado
             {left > 0 ? (
               <li>
                 <button type="button" class="link small" onClick={() => setLimit(limit + entriesShown)}>
-                  Show {Math.min(entriesShown, left)} more of {left.toLocaleString()}
+                  Show {Math.min(entriesShown, left)} of {left.toLocaleString()} more
                 </button>
               </li>
             ) : null}

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks"
 
 /** Copies text. Pages without TLS have no clipboard, so the text is selected there and copied as the user would. */
-const copyText = async (text: string, beside: HTMLElement): Promise<void> => {
+export const copyText = async (text: string, beside: HTMLElement): Promise<void> => {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text)
   const field = document.createElement("textarea")
   field.className = "visually-hidden"
