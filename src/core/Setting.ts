@@ -131,8 +131,22 @@ export const retention = (described: Described, fallback: string): Setting<Durat
     })
   )
 
-export const bytes = (described: Described, fallback: string): Setting<number> =>
-  withDefault(described, fallback, (value) => Either.fromOption(BytesText.parse(value), () => BytesText.expected))
+export const bytes = (
+  described: Described,
+  fallback: string,
+  range?: { readonly min: string; readonly max: string }
+): Setting<number> => {
+  const limit = (text: string) => Option.getOrThrow(BytesText.parse(text))
+  return withDefault(described, fallback, (value) =>
+    Option.match(BytesText.parse(value), {
+      onNone: () => Either.left(BytesText.expected),
+      onSome: (size) =>
+        range === undefined || (size >= limit(range.min) && size <= limit(range.max))
+          ? Either.right(size)
+          : Either.left(`a size from ${range.min} to ${range.max}`)
+    })
+  )
+}
 
 export const boolean = (described: Described, fallback: boolean): Setting<boolean> =>
   withDefault(described, String(fallback), (value) => {

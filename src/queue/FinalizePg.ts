@@ -4,12 +4,12 @@ import type { JobId } from "../core/Ids.js"
 import type { DeadReason } from "../core/StoredJob.js"
 import { never } from "../core/Suspension.js"
 import type { Database } from "../database/Database.js"
-import { type DatabaseError, isDataError, mapErrors } from "../database/DatabaseError.js"
+import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
 import { type AttemptEnd, type End, errorText, type NextStatus, withoutSuperseded } from "./AttemptEnd.js"
 import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
 import type { JobSql } from "./JobSql.js"
-import type { AttemptLog } from "./logs/JobLogs.js"
+import { type AttemptLog, inStatements } from "./logs/JobLogs.js"
 import * as JobLogsPg from "./logs/JobLogsPg.js"
 import type { Queue } from "./Queue.js"
 import * as SqlArrays from "./SqlArrays.js"
@@ -124,15 +124,20 @@ export const make = (
   const lifetimes = LifetimesPg.make(database)
   const jobLogs = JobLogsPg.make(database)
 
-  /** Before the ends are written: the statement compares the leases. A log must not keep a job from ending. */
-  const writeLogs = (ends: ReadonlyArray<AttemptEnd>) => {
+  /**
+   * Before the ends are written: the statement compares the leases. A log must not keep a job from ending, nor abort the
+   * transaction of a caller.
+   */
+  const writeLogs = (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => {
     const logs: Array<AttemptLog> = []
     for (const { log } of ends) if (log !== undefined) logs.push(log)
-    return logs.length === 0
-      ? undefined
-      : Effect.catchIf(jobLogs.write(logs), isDataError, (error) =>
-          Effect.logError("the database rejected log lines of jobs; the lines are not stored", error)
-        )
+    if (logs.length === 0) return undefined
+    const written = Effect.forEach(inStatements(logs), jobLogs.write, { discard: true })
+    return Effect.catchIf(
+      inTransaction ? transaction(written) : written,
+      (error) => error._tag !== "DatabaseUnavailable",
+      (error) => Effect.logError("the database rejected log lines of jobs; the lines are not stored", error)
+    )
   }
 
   // `Effect.fnUntraced` instead of `Effect.gen`: V8 creates a hidden class in old space for every generator function
@@ -311,18 +316,19 @@ export const make = (
     const linked = rest.filter((end) => end.linked === true).filter(isEnded)
     const waiting = rest.filter(isSuspended)
     const movedOn = superseded.map(({ id }) => id)
-    const logging = writeLogs(ends)
+    const logging = writeLogs(ends, inTransaction)
     if (logging !== undefined) yield* logging
     if (plain.length > 0) movedOn.push(...(yield* finish(plain, now, inTransaction)))
     // Pause first: otherwise one of these jobs could be claimed again in between.
     const cooling = rest.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
     if (cooling.length > 0) yield* listeners.onCooling(cooling)
     if (others.length > 0) movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
+    const roots = linked.filter(isRoot)
+    const children = linked.filter((end) => !isRoot(end))
     if (linked.length > 0) {
-      const roots = linked.filter(isRoot)
       const left = new Set(roots.length === 0 ? [] : yield* writeEnds(roots, now, isSecondTry, inTransaction, true))
       // An execution may have become a child while it ran.
-      const children = linked.filter((end) => !isRoot(end) || left.has(end.id))
+      children.push(...roots.filter(({ id }) => left.has(id)))
       if (children.length > 0) movedOn.push(...(yield* writeLinked(children, now, isSecondTry, inTransaction)))
     }
     if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
@@ -330,7 +336,8 @@ export const make = (
     // statement were (see HeldLeases).
     const lost = new Set(movedOn)
     leases.forget(inTransaction ? batch : batch.filter(({ id }) => lost.has(id)))
-    for (const written of [plain, others, linked, waiting]) leases.ended(written)
+    const alone = children.length === 0 ? roots : roots.filter((end) => !children.includes(end))
+    for (const written of [plain, others, alone, children, waiting]) leases.ended(written)
     yield* listeners.onEnded(ends, inTransaction)
     return movedOn
   })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { backends, TestServer } from "./TestServer.js"
 
 const snoozes = Effect.flatMap(TestServer, ({ viewer }) =>
@@ -25,6 +25,16 @@ describe.each(backends)("on %s, POST /api/v1/snoozes", (_, layer) => {
       expect(yield* admin("DELETE", `/api/v1/snoozes/${id}`)).toMatchObject({ status: 404 })
       const { entries } = JSON.parse((yield* admin("GET", "/api/v1/audit?act=incident&target=unserved")).text)
       expect(entries).toMatchObject([{ act: "incident.wake" }, { act: "incident.snooze", reason: "deploy at nine" }])
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("can be undone only while it lasts", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      yield* admin("POST", "/api/v1/snoozes", { json: { ...given, for: "1s" } })
+      const undo = Effect.map(admin("GET", "/api/v1/actions"), ({ text }): unknown => JSON.parse(text).actions[0].undo)
+      yield* Effect.repeat(undo, { until: (given) => given === null, schedule: Schedule.spaced("100 millis") })
+      expect(yield* snoozes).toEqual([])
     }).pipe(Effect.provide(layer()))
   )
 

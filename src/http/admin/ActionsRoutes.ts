@@ -66,6 +66,7 @@ export const layer: Layer.Layer<
         const page = yield* operations.list({ limit: pageLimits.max })
         const singles = entries.filter(RecentActions.isOfOneJob).map(({ id }) => id)
         const known = {
+          now,
           entries,
           operations: new Map(page.operations.map((operation) => [operation.id, operation])),
           undoneOperations: new Set(

@@ -78,11 +78,14 @@ export const layer: Layer.Layer<
     const search = yield* JobSearch
 
     /** Versions of the processes in which the newest jobs of a group ran. */
-    const deathsOf = (group: DeadGroup, versions: ReadonlyMap<string, string>) => {
+    const deathsOf = (group: DeadGroup, queue: string | undefined, versions: ReadonlyMap<string, string>) => {
       const { kind, reason, shape } = group
-      return search.list({ state: ["dead"], kind, reason, shape }, { limit: comparedDeaths }).pipe(
+      return search.list({ state: ["dead"], kind, reason, shape, queue }, { limit: comparedDeaths }).pipe(
         Effect.map(({ jobs }) =>
-          jobs.map(({ pod }) => ({ version: pod === undefined ? undefined : versions.get(pod) }))
+          jobs.map(({ history }) => {
+            const pod = history.at(-1)?.pod
+            return { version: pod === undefined ? undefined : versions.get(pod) }
+          })
         ),
         // Where they ran is left out if it cannot be read in time.
         Effect.catchTag("SearchTooSlow", () => Effect.succeed<ReadonlyArray<Changes.Death>>([]))
@@ -118,7 +121,7 @@ export const layer: Layer.Layer<
         const largest = rises.length === 0 ? [] : own.slice(0, 5)
         const deaths = new Map(
           yield* Effect.forEach(largest, (group) =>
-            Effect.map(deathsOf(group, versions), (found) => [group, found] as const)
+            Effect.map(deathsOf(group, queue, versions), (found) => [group, found] as const)
           )
         )
         const known = { changes, groups: own, deaths: (group: DeadGroup) => deaths.get(group) ?? [] }

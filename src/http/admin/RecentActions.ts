@@ -20,6 +20,8 @@ export interface Known {
   readonly undoneOperations: ReadonlySet<string>
   /** Ids of actions on one job that can still be undone. */
   readonly undoable: ReadonlySet<string>
+  /** Epoch milliseconds. */
+  readonly now: number
 }
 
 type Fields = Readonly<Record<string, unknown>>
@@ -123,6 +125,7 @@ const undoOf = (entry: AuditEntry, known: Known): UndoRequest | undefined => {
       return { method: "POST", path: "schedules", body: { name: target, ...was, force: true } }
     }
     case Snoozes.acts.snooze:
+      if (Number(fieldsOf(entry.after).until) <= known.now) return undefined
       return { method: "DELETE", path: `snoozes/${id}`, body: null }
     case "view.delete":
       return was.filter === undefined ? undefined : { method: "POST", path: "views", body: was }

@@ -30,6 +30,7 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     /** Rehearsals that this process has seen waiting for their jobs. */
     const rehearsals = new Set<string>()
     const scope = yield* Effect.scope
+    let isTimed = false
 
     /** Looks at rehearsals more often than at operations that another process may have left behind. */
     const followRehearsals = Effect.gen(function* () {
@@ -39,8 +40,13 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
         )
         if (!waits) rehearsals.delete(id)
       }
-      if (rehearsals.size === 0) return
-      yield* Effect.forkIn(Effect.delay(Effect.sync(latch.open), rehearsalPoll), scope)
+      if (rehearsals.size === 0 || isTimed) return
+      isTimed = true
+      const wake = Effect.sync(() => {
+        isTimed = false
+        latch.open()
+      })
+      yield* Effect.forkIn(Effect.delay(wake, rehearsalPoll), scope)
     })
 
     const runBatches = Effect.gen(function* () {

@@ -42,9 +42,9 @@ export interface RehearsedJob {
   readonly lastError: string | undefined
 }
 
-/** A requeue clears the error: a job that waits with one has failed again. */
+/** A requeue clears the error: a job that has one has failed again, even if it runs meanwhile. */
 const hasFailed = ({ lastError, status }: RehearsedJob) =>
-  status === "dead" || (status === "pending" && lastError !== undefined)
+  status === "dead" || (status !== "done" && lastError !== undefined)
 
 export interface Judged {
   readonly rehearsal: Rehearsal

@@ -21,7 +21,8 @@ export const settings = {
   ),
   jobLogBytes: Setting.bytes(
     { key: "JOB_LOG_MAX_SIZE", about: "Maximum size of the log lines stored per attempt, as JSON." },
-    "32KiB"
+    "32KiB",
+    { min: "16KiB", max: "1MiB" }
   )
 }
 
@@ -32,6 +33,27 @@ export interface LogBounds {
 }
 
 export const defaultBounds: LogBounds = { lines: 200, bytes: 32 * 1024 }
+
+/** Logs that one statement stores, and their bytes. */
+export const perStatement = { logs: 500, bytes: 1024 * 1024 }
+
+/** About how many bytes a log has. */
+export const sizeOf = ({ lines }: AttemptLog): number => lines.reduce((bytes, text) => bytes + text.length, 0)
+
+/** The logs of each statement. */
+export const inStatements = (logs: ReadonlyArray<AttemptLog>): ReadonlyArray<ReadonlyArray<AttemptLog>> => {
+  const parts: Array<Array<AttemptLog>> = []
+  let bytes = Number.POSITIVE_INFINITY
+  for (const log of logs) {
+    if (bytes >= perStatement.bytes || parts.at(-1)?.length === perStatement.logs) {
+      parts.push([])
+      bytes = 0
+    }
+    parts.at(-1)?.push(log)
+    bytes += sizeOf(log)
+  }
+  return parts
+}
 
 /** Logs of older attempts are deleted. */
 export const keptAttempts = limits.historyEntries

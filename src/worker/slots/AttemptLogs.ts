@@ -1,4 +1,4 @@
-import { Context, Effect, FiberRef, FiberRefs, HashSet, identity, Logger } from "effect"
+import { Context, Effect, Exit, FiberRef, FiberRefs, HashSet, identity, Logger } from "effect"
 import { makeLatch } from "../../core/LoopSchedule.js"
 import { type AttemptLog, attemptLog } from "../../handlers/AttemptLog.js"
 import * as JobLogs from "../../queue/logs/JobLogs.js"
@@ -127,9 +127,6 @@ const storedLine = ({ error, level, msg, step, time, ...others }: LogLine.LogLin
   }
 }
 
-/** Logs that one statement stores while the attempts run, and their bytes. The others follow a second later. */
-const most = { logs: 500, bytes: 1024 * 1024 }
-
 /** What the handlers of this process log. */
 export class AttemptLogs extends Context.Tag("nightshift/worker/AttemptLogs")<
   AttemptLogs,
@@ -173,12 +170,12 @@ export class AttemptLogs extends Context.Tag("nightshift/worker/AttemptLogs")<
         const taken: Array<readonly [AttemptLines, JobLogs.AttemptLog]> = []
         let bytes = 0
         for (const lines of changed) {
-          if (taken.length === most.logs || bytes >= most.bytes) break
+          if (taken.length === JobLogs.perStatement.logs || bytes >= JobLogs.perStatement.bytes) break
           changed.delete(lines)
           const log = lines.unstored()
           if (log === undefined) continue
           taken.push([lines, log])
-          for (const text of log.lines) bytes += text.length
+          bytes += JobLogs.sizeOf(log)
         }
         if (changed.size > 0) latch.open()
         return taken
@@ -187,16 +184,14 @@ export class AttemptLogs extends Context.Tag("nightshift/worker/AttemptLogs")<
       const flush = Effect.suspend(() => {
         const taken = take()
         const logs = taken.map(([, log]) => log)
-        return Effect.tapBoth(store.write(logs), {
-          onFailure: () =>
-            Effect.sync(() => {
-              for (const [lines] of taken) note(lines)
-            }),
-          onSuccess: () =>
-            Effect.sync(() => {
-              for (const [lines, { count }] of taken) lines.stored(count)
-            })
-        })
+        return Effect.onExit(store.write(logs), (exit) =>
+          Effect.sync(() => {
+            for (const [lines, { count }] of taken) {
+              if (Exit.isSuccess(exit)) lines.stored(count)
+              else note(lines)
+            }
+          })
+        )
       })
 
       const self: typeof AttemptLogs.Service = {

@@ -1,0 +1,80 @@
+import { expect, it, layer } from "@effect/vitest"
+import { Effect, Layer, Logger } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import * as Listener from "../../src/database/Listener.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { type AttemptLog, inStatements, perStatement } from "../../src/queue/logs/JobLogs.js"
+import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
+
+const bounds = { lines: 200, bytes: 32 * 1024 }
+
+const logOf = ({ attempt, id, lease }: ClaimedJob, text = "{}"): AttemptLog => ({
+  id,
+  lease,
+  attempt,
+  count: 1,
+  lines: [text],
+  bounds
+})
+
+const stateOf = (id: string) =>
+  Effect.flatMap(Database, ({ sql }) =>
+    Effect.map(sql<{ status: string }>`select status from nightshift.job where id = ${id}`, ([row]) => row?.status)
+  )
+
+/** Ends a job that has logged while the table of logs is missing. Returns its state. */
+const ended = (queue: string, finalize: (job: ClaimedJob) => Effect.Effect<unknown, unknown, Queue | Database>) =>
+  Effect.gen(function* () {
+    const { sql } = yield* Database
+    const jobs = yield* Queue
+    yield* jobs.enqueue([{ queue, kind: "k", version: 1, payload: {}, attempts: 1 }])
+    const [job] = yield* jobs.claim({ queue, pod: (yield* makeGenerator).pod(0), limit: 1 })
+    if (job === undefined) return yield* Effect.dieMessage("no job is due")
+    yield* sql`alter table nightshift.job_log rename to job_log_away`
+    yield* Effect.ensuring(finalize(job), Effect.orDie(sql`alter table nightshift.job_log_away rename to job_log`))
+    return yield* stateOf(job.id)
+  }).pipe(Effect.provide(Logger.replace(Logger.defaultLogger, Logger.none)))
+
+layer(house, { excludeTestServices: true })("a log that cannot be stored", (it) => {
+  const end = (job: ClaimedJob) => ({
+    id: job.id,
+    lease: job.lease,
+    log: logOf(job),
+    end: End.Done({ result: undefined })
+  })
+
+  it.effect("does not keep its job from ending", () =>
+    Effect.gen(function* () {
+      const state = yield* ended("alone", (job) => Effect.flatMap(Queue, ({ finalize }) => finalize([end(job)])))
+      expect(state).toBe("done")
+    })
+  )
+
+  it.effect("does not abort the transaction that ends its job", () =>
+    Effect.gen(function* () {
+      const state = yield* ended("within", (job) =>
+        Effect.gen(function* () {
+          const { sql, transaction } = yield* Database
+          const { finalize } = yield* Queue
+          yield* transaction(Effect.zipRight(finalize([end(job)]), sql`select 1`))
+        })
+      )
+      expect(state).toBe("done")
+    })
+  )
+})
+
+it("logs of many ends are stored in statements of limited size", () => {
+  const job = { id: "a", lease: "b", attempt: 1 } as unknown as ClaimedJob
+  const logs = Array.from({ length: 100 }, () => logOf(job, "x".repeat(bounds.bytes)))
+  const parts = inStatements(logs)
+  expect(parts.flat()).toEqual(logs)
+  expect(parts.map(({ length }) => length)).toEqual([32, 32, 32, 4])
+  expect(inStatements(Array.from({ length: 501 }, () => logOf(job))).map(({ length }) => length)).toEqual([500, 1])
+  expect(perStatement.bytes).toBe(32 * bounds.bytes)
+})
