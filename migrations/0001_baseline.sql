@@ -362,6 +362,8 @@ create table workflow_deferred (
   early boolean not null default false,
   -- The number of values that have arrived, in the row of the first one. Null means at most one.
   arrived int,
+  -- The size of the further values as JSON, in bytes.
+  arrived_bytes int,
   exit jsonb,
   -- A value of a signal: the signal's name if that is not `name`, and the id that its sender chose.
   signal text,
@@ -581,6 +583,8 @@ as $$
 declare
   now_ timestamptz := to_timestamp(now_ms / 1000);
   most constant int := 10000;
+  -- Of the values after the first.
+  most_bytes constant int := 16777216;
   -- Places whose value is the first of its signal, is a further one, or has no room.
   fresh int[];
   further int[];
@@ -614,23 +618,28 @@ begin
       where fresh is null or g.place <> all(fresh)
       order by g.execution, g.name, g.id, case when g.id is null then g.place end, g.place
     ), numbered as (
-      select g.*, f.early, coalesce(f.arrived, 1) + row_number() over (partition by g.execution, g.name order by g.place) as number
+      select g.*, f.early, coalesce(f.arrived, 1) + row_number() over own as number,
+        coalesce(f.arrived_bytes, 0) + sum(octet_length(g.exit::text)) over own as bytes
       from given g join workflow_deferred f on f.execution = g.execution and f.kind = 'signal' and f.name = g.name
       where g.id is null or not exists (
         select from workflow_deferred d where d.execution = g.execution and d.signal = g.name and d.value_id = g.id)
+      window own as (partition by g.execution, g.name order by g.place)
+    ), fitting as (
+      select * from numbered where number <= most and bytes <= most_bytes
     ), counted as (
-      update workflow_deferred d set arrived = n.number
-      from (select execution, name, max(number)::int as number from numbered where number <= most group by 1, 2) n
+      update workflow_deferred d set arrived = n.number, arrived_bytes = n.bytes
+      from (select execution, name, max(number)::int as number, max(bytes)::int as bytes from fitting group by 1, 2) n
       where d.execution = n.execution and d.kind = 'signal' and d.name = n.name
     ), stored as (
       insert into workflow_deferred as d (execution, kind, name, created_at, completed_at, exit, early, signal, value_id)
       select n.execution, 'value', n.name || '#' || n.number, now_, now_, n.exit, n.early, n.name, n.id
-      from numbered n where n.number <= most order by 1, 3
+      from fitting n order by 1, 3
       on conflict (execution, kind, name) do update set completed_at = now_, exit = excluded.exit,
         signal = excluded.signal, value_id = excluded.value_id
         where d.completed_at is null
     )
-    select array_agg(n.place::int) filter (where n.number <= most), array_agg(n.place::int) filter (where n.number > most)
+    select array_agg(n.place::int) filter (where n.number <= most and n.bytes <= most_bytes),
+      array_agg(n.place::int) filter (where n.number > most or n.bytes > most_bytes)
     into further, refused from numbered n;
   end if;
 
@@ -684,8 +693,9 @@ begin
   select * into answer from complete_deferred(array[signal.execution], array[signal.name], array[signal.id],
     jsonb_build_array(signal.value), floor(extract(epoch from clock_timestamp()) * 1000)::float8);
   if answer.outcome = 'full' then
-    raise exception 'the signal % of execution % has 10000 values', signal.name, signal.execution
-      using errcode = 'program_limit_exceeded', hint = 'Continue the execution with step.continueAs, or use another name.';
+    raise exception 'the signal % of execution % has no room for this value', signal.name, signal.execution
+      using errcode = 'program_limit_exceeded',
+        hint = 'It has at most 10000 values, of 16 MiB together. Continue the execution with step.continueAs, or use another name.';
   end if;
   if answer.queue is not null then
     perform pg_notify(current_schema || '_work', answer.queue);

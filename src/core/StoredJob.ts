@@ -126,6 +126,8 @@ export const limits = {
   signalCharacters: 256,
   /** Values of one signal that an execution receives. `complete_deferred()` has the same number. */
   signalValues: 10_000,
+  /** Maximum size of the values after the first, as JSON. `complete_deferred()` has the same number. */
+  signalBytes: 16_777_216,
   /** Maximum size of a value that the code of an execution sets, as JSON, and the number of their names. */
   setBytes: 4096,
   setNames: 100,

@@ -1,5 +1,6 @@
 import { assert } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Exit } from "effect"
+import { End } from "../../src/queue/AttemptEnd.js"
 import { ends, type Law, type Line } from "./Line.js"
 import { begin, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
@@ -38,6 +39,34 @@ export const signalValueLaws = (law: Law): void => {
         ["message#3", "c"],
         ["note", "other"]
       ])
+    })
+  )
+
+  law("the values of a signal after the first have at most 16 MiB together, also in a new journal", (line) =>
+    Effect.gen(function* () {
+      const job = yield* begin(line)
+      // 64 KiB as JSON.
+      const large = "x".repeat(65_534)
+      const sendAll = (count: number) =>
+        Effect.forEach(Array.from({ length: count }), () => Effect.exit(send(line, large)), {
+          concurrency: "unbounded"
+        })
+      yield* send(line, "first")
+      assert.isTrue((yield* sendAll(256)).every(Exit.isSuccess))
+      assert.strictEqual((yield* Effect.flip(send(line, "more")))._tag, "SignalsFull")
+      assert.strictEqual(yield* send(line, "more", undefined, "other"), "completed")
+      yield* line.workflows.record(job, took("message", 1))
+      yield* line.workflows.record(job, took("message", 2))
+      const continues = { payload: "{}", version: 1 }
+      yield* end(
+        line,
+        job,
+        End.Suspended({ woken: -1, waits: [], runAt: 0, error: undefined, caughtUp: true, continues })
+      )
+      // The second value is the first now.
+      const again = yield* sendAll(2)
+      assert.deepStrictEqual(again.map(Exit.isSuccess), [true, true])
+      assert.strictEqual((yield* Effect.flip(send(line, "more")))._tag, "SignalsFull")
     })
   )
 

@@ -59,6 +59,7 @@ export const restore = (schema: string): string => `
     on conflict (execution, kind, name) do update set created_at = excluded.created_at, due_at = excluded.due_at,
       waiting = excluded.waiting, remaining = excluded.remaining, early = false,
       arrived = greatest(excluded.arrived, d.arrived),
+      arrived_bytes = greatest(excluded.arrived_bytes, d.arrived_bytes),
       completed_at = coalesce(excluded.completed_at, d.completed_at),
       exit = case when excluded.completed_at is null then d.exit else excluded.exit end
   ), links as (

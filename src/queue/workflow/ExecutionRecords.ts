@@ -18,6 +18,8 @@ export type StoredDeferred = Deferred & {
   readonly early: boolean
   /** Number of values of a signal, in the row of the first one. */
   readonly arrived?: number | undefined
+  /** Size of the values after the first as JSON, in the same row. */
+  readonly arrivedBytes?: number | undefined
   /** The id that the sender of a value chose. */
   readonly valueId?: string | undefined
 }

@@ -2,7 +2,9 @@ import { nameOf } from "../../core/StepName.js"
 import { keepAnswers } from "./Asks.js"
 import type { Step } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
-import { numberOf, signalOf, takenValue, unclaimedSignals, valueRow } from "./SignalValues.js"
+import { bytesOf, numberOf, signalOf, takenValue, unclaimedSignals, valueRow } from "./SignalValues.js"
+
+const sizeOf = (values: ReadonlyArray<StoredDeferred>) => values.reduce((sum, { exit }) => sum + bytesOf(exit), 0)
 
 /**
  * What is left of the waits of an execution that continues with a new journal: values and asks that its code has not received,
@@ -39,7 +41,8 @@ export const keptSignals = (
         ...each,
         ...valueRow(signal, index + 1),
         waiting: false,
-        arrived: index === 0 && own.length > 1 ? own.length : undefined
+        arrived: index === 0 && own.length > 1 ? own.length : undefined,
+        arrivedBytes: index === 0 && own.length > 1 ? sizeOf(own.slice(1)) : undefined
       }))
     })
   ]

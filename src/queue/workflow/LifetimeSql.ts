@@ -76,12 +76,14 @@ export const make = (schema: string) => ({
   with numbered as materialized (
     select d.execution, d.kind, d.name, d.arrived, ${signal} as signal,
       row_number() over (partition by d.execution, ${signal} order by ${number}) as place,
-      count(*) over (partition by d.execution, ${signal}) as total
+      count(*) over (partition by d.execution, ${signal}) as total,
+      sum(octet_length(d.exit::text)) over (partition by d.execution, ${signal}) - octet_length(d.exit::text) as others
     from ${schema}.job j join ${schema}.workflow_deferred d on d.execution = j.dedupe_key
     where j.id = any($1::uuid[]) and d.kind in ('signal', 'value')
   )
   update ${schema}.workflow_deferred d set kind = 'value', name = chr(1) || n.signal || '#' || n.place, signal = n.signal,
-    waiting = false, due_at = null, arrived = case when n.place = 1 and n.total > 1 then n.total end
+    waiting = false, due_at = null, arrived = case when n.place = 1 and n.total > 1 then n.total end,
+    arrived_bytes = case when n.place = 1 and n.total > 1 then n.others end
   from numbered n
   where d.execution = n.execution and d.kind = n.kind and d.name = n.name
     and (n.total > 1 or n.kind = 'value' or n.arrived is not null)`,

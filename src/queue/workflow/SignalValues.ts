@@ -10,6 +10,9 @@ import { isUndo } from "./Undo.js"
 export const valueRow = (signal: string, number: number): Wait =>
   number === 1 ? { kind: "signal", name: signal } : { kind: "value", name: `${signal}#${number}` }
 
+/** The size of a value as JSON. */
+export const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value ?? null))
+
 const withoutNumber = (name: string): string => name.replace(/#\d+$/, "")
 
 /** The signal of a row of the kind `signal` or `value`. */

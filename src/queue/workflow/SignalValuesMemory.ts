@@ -1,7 +1,7 @@
 import { limits } from "../../core/StoredJob.js"
 import type { SignalOutcome } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
-import { signalOf, valueRow } from "./SignalValues.js"
+import { bytesOf, signalOf, valueRow } from "./SignalValues.js"
 import type { WorkflowTable } from "./WorkflowTableMemory.js"
 
 interface NewValue {
@@ -34,8 +34,9 @@ export const put = (
   if (id !== undefined && table.deferredsOf(execution).some((each) => each.valueId === id && isOfName(each)))
     return "repeated"
   const number = (first.arrived ?? 1) + 1
-  if (number > limits.signalValues) return "full"
-  table.putDeferred({ ...first, arrived: number })
+  const arrivedBytes = (first.arrivedBytes ?? 0) + bytesOf(exit)
+  if (number > limits.signalValues || arrivedBytes > limits.signalBytes) return "full"
+  table.putDeferred({ ...first, arrived: number, arrivedBytes })
   store(number, first.early)
   return "appended"
 }

@@ -123,7 +123,7 @@ export class SignalsFull extends Expected<SignalsFull>(409)("SignalsFull", {
   name: Schema.String
 }) {
   override get message(): string {
-    return `The signal "${this.name}" of execution "${this.execution}" has ${limits.signalValues} values, the maximum. Let the execution continue as a new one with step.continueAs, or send values under another name.`
+    return `The signal "${this.name}" of execution "${this.execution}" has no room for this value: at most ${limits.signalValues} values, of ${limits.signalBytes / 1_048_576} MiB together. Let the execution continue as a new one with step.continueAs, or send values under another name.`
   }
 }
 

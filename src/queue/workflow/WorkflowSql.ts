@@ -287,8 +287,9 @@ export const make = (schema: string) => ({
     where s.job_id = $1 and s.sequence < cut.sequence and s.kind <> 'undo'
   ), waits as (
     insert into ${schema}.workflow_deferred (execution, kind, name, created_at, due_at, completed_at, remaining, exit,
-      arrived, signal, value_id)
-    select $5, d.kind, d.name, d.created_at, d.due_at, d.completed_at, d.remaining, d.exit, d.arrived, d.signal, d.value_id
+      arrived, arrived_bytes, signal, value_id)
+    select $5, d.kind, d.name, d.created_at, d.due_at, d.completed_at, d.remaining, d.exit, d.arrived, d.arrived_bytes, d.signal,
+      d.value_id
     from ${schema}.workflow_deferred d
     where d.execution = $4 and (d.completed_at is not null or d.arrived is not null) and d.kind in ('signal', 'value')
   ), tags as (

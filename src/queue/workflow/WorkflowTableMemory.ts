@@ -188,7 +188,8 @@ const makeTable = (jobs: Jobs) => {
         const meanwhile = merged.get(key)
         const isOpen = each.completedAt === undefined && meanwhile !== undefined
         const arrived = Math.max(each.arrived ?? 0, meanwhile?.arrived ?? 0)
-        const kept = arrived === 0 ? each : { ...each, arrived }
+        const arrivedBytes = Math.max(each.arrivedBytes ?? 0, meanwhile?.arrivedBytes ?? 0)
+        const kept = arrived === 0 ? each : { ...each, arrived, arrivedBytes }
         merged.set(key, isOpen ? { ...kept, completedAt: meanwhile.completedAt, exit: meanwhile.exit } : kept)
       }
       setDeferreds(execution, [...merged.values()])
