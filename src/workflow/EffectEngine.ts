@@ -162,6 +162,8 @@ export const make = (
         yield* run.attempt(workflows.startChildren(run.execution.run, name, [child], { detached: discard }))
       }
       if (discard) return suspended
+      // Children side by side all start: the first that waits interrupts the fibers that have not started theirs.
+      if (started === undefined) yield* run.follower.quiet()
       const ended = started?.completedAt === undefined ? undefined : yield* exitOf(executionId)
       if (ended?.json === undefined) {
         run.wait(name, { kind: "children", name }, yield* insideActivity)

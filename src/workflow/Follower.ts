@@ -96,16 +96,23 @@ export class Follower {
     })
   }
 
-  /** Whether the code may start this step, which is not recorded: the code must have requested all recorded steps. */
-  follows(name: string | undefined): Effect.Effect<boolean> {
+  /** Gives fibers that are about to request something a few turns of the event loop, while the condition holds. */
+  quiet(isNeeded: () => boolean = () => true): Effect.Effect<void> {
     return Effect.gen(this, function* () {
-      if (name !== undefined && this.unfinished.has(name)) return this.difference === undefined
       let seen = this.requests
-      for (let quiet = 0; quiet < quietTurns && this.missing().length > 0; quiet += 1) {
+      for (let quiet = 0; quiet < quietTurns && isNeeded(); quiet += 1) {
         yield* turn
         if (this.requests !== seen) quiet = -1
         seen = this.requests
       }
+    })
+  }
+
+  /** Whether the code may start this step, which is not recorded: the code must have requested all recorded steps. */
+  follows(name: string | undefined): Effect.Effect<boolean> {
+    return Effect.gen(this, function* () {
+      if (name !== undefined && this.unfinished.has(name)) return this.difference === undefined
+      yield* this.quiet(() => this.missing().length > 0)
       const [first] = this.missing()
       if (first !== undefined)
         this.difference ??= { recorded: first.name, requested: name, isOpen: this.waits.includes(first) }

@@ -169,7 +169,7 @@ describe("in memory, on virtual time", () => {
     return Effect.provide(whole, engine)
   }
 
-  it.live.each(running.filter((name) => named(name).isHeld !== true))("%s", (name) => inMemory(name, () => Effect.void))
+  it.live.each(running)("%s", (name) => inMemory(name, () => Effect.void))
   it.live.each(suspended)("%s, although its process is killed while it waits", (name) =>
     inMemory(name, ({ crashPod }) => crashPod)
   )

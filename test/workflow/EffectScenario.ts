@@ -60,8 +60,6 @@ export interface Scenario {
   readonly log: ReadonlyArray<string>
   /** Why Effect's engine in memory does not pass. */
   readonly notOnEffect?: string
-  /** Runs only on PostgreSQL: it holds a run that must stop, for which virtual time waits. */
-  readonly isHeld?: boolean
 }
 
 export type Scenarios = Readonly<Record<string, Scenario>>

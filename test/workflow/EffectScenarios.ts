@@ -250,7 +250,6 @@ export const scenarios: Scenarios = {
   },
   "children that end while an activity cleans up wake their parent": {
     notOnEffect: "does not wake a run that is active",
-    isHeld: true,
     code: ({ gate, log }) =>
       inActivity(
         parts(["signed l", "signed m"], "unbounded").pipe(
