@@ -422,9 +422,9 @@ create table workflow_permit (
 create index workflow_permit_taken on workflow_permit (scope) where lease is not null or called_at is not null;
 create index workflow_permit_waiting on workflow_permit (scope, since, job_id) where lease is null and called_at is null;
 
--- Takes a permit for a step of the run with this lease, or, without a lease, returns it. Calls the steps that are next and
+-- Takes a permit for a step of the run with this lease, or, with `returns_`, returns it. Calls the steps that are next and
 -- returns their executions, which the caller wakes. `place` counts the steps that are called before this one, up to 1000.
-create function turn_permit(scope_ text, job_ uuid, step_ text, lease_ uuid, most_ int, now_ms float8)
+create function turn_permit(scope_ text, job_ uuid, step_ text, lease_ uuid, most_ int, now_ms float8, returns_ boolean)
 returns table (granted boolean, place int, woken text[])
 language plpgsql
 set search_path from current
@@ -441,8 +441,9 @@ begin
   delete from workflow_permit p where p.scope = scope_ and (p.lease is not null or p.called_at is not null)
     and (p.called_at < now_ - interval '30 seconds' and (p.job_id, p.step) <> (job_, step_)
       or p.lease is not null and not exists (select from job j where j.id = p.job_id and j.lease = p.lease));
-  if lease_ is null then
-    delete from workflow_permit p where p.job_id = job_ and p.step = step_;
+  if returns_ then
+    -- Not the permit of a later run of the execution: this one may have lost its lease.
+    delete from workflow_permit p where p.job_id = job_ and p.step = step_ and (p.lease is null or p.lease = lease_);
   else
     insert into workflow_permit as p (job_id, step, scope, since) values (job_, step_, scope_, now_)
     on conflict (job_id, step) do update set scope = excluded.scope, since = excluded.since, lease = null, called_at = null
@@ -469,7 +470,7 @@ begin
   where (calls.job_id, calls.step) <> (job_, step_);
 
   update workflow_permit p set lease = lease_, called_at = null
-  where p.job_id = job_ and p.step = step_ and lease_ is not null and (p.called_at is not null or p.lease = lease_);
+  where p.job_id = job_ and p.step = step_ and not returns_ and (p.called_at is not null or p.lease = lease_);
   is_granted := found;
   select count(*)::int into ahead from (
     select from workflow_permit w join workflow_permit own on own.job_id = job_ and own.step = step_

@@ -41,7 +41,7 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
   ],
   turn_permit: [
     `nightshift.turn_permit('order/call', '0198c0de-0000-7000-8000-000000000002', 'call',
-      '0198c0de-0000-7000-8000-000000000003', 1, 0)`,
+      '0198c0de-0000-7000-8000-000000000003', 1, 0, false)`,
     "select 1 from nightshift.workflow_permit where step = 'call' and lease is not null"
   ],
   route_of: [`nightshift.route_of('letter')`, "select 1 where nightshift.route_of('letter') = 'routed'"],

@@ -88,6 +88,21 @@ export const runningStepLaws = (law: Law): void => {
     })
   )
 
+  law("a run that has lost its lease does not return the permit of the next run", (line) =>
+    Effect.gen(function* () {
+      const zombie = yield* begin(line, "a")
+      assert.strictEqual(yield* take(line, zombie), true)
+      yield* line.crash(zombie)
+      const next = yield* line.claimOne
+      const other = yield* begin(line, "b")
+      assert.strictEqual(yield* take(line, next), true)
+      yield* give(line, zombie)
+      assert.strictEqual(yield* take(line, other), false)
+      yield* give(line, next)
+      assert.strictEqual(yield* take(line, other), true)
+    })
+  )
+
   law("a permit that is called and not taken is free after 30 seconds", (line) =>
     Effect.gen(function* () {
       const [a, b] = [yield* begin(line, "a"), yield* begin(line, "b")]

@@ -15,5 +15,6 @@ export const make = (schema: string) => ({
   returning d.execution`,
 
   turnPermit: `
-  select granted, place, woken from ${schema}.turn_permit($1::text, $2::uuid, $3::text, $4::uuid, $5::int, $6::float8)`
+  select granted, place, woken from ${schema}.turn_permit($1::text, $2::uuid, $3::text, $4::uuid, $5::int, $6::float8,
+    $7::boolean)`
 })

@@ -17,15 +17,17 @@ export const make = (
   }
   const isWaiting = ({ calledAt, lease }: PermitRow) => lease === undefined && calledAt === undefined
 
-  const turn = ({ execution, most, scope, step }: Permit, jobId: HeldJob["id"], lease: HeldJob["lease"] | undefined) =>
+  const turn = ({ execution, most, scope, step }: Permit, { id: jobId, lease }: HeldJob, returns: boolean) =>
     jobs.atomically((now) => {
       const { permits } = table
       const own = `${jobId} ${step}`
       // A step that is late for its call, and has not been replaced, is still first.
       for (const [key, row] of permits)
         if (row.scope === scope && isGone(row, key === own ? (row.calledAt ?? now) : now)) permits.delete(key)
-      if (lease === undefined) permits.delete(own)
-      else if (permits.get(own)?.scope !== scope)
+      // Not the permit of a later run of the execution: this one may have lost its lease.
+      const isLater = (permits.get(own)?.lease ?? lease) !== lease
+      if (returns && !isLater) permits.delete(own)
+      else if (!returns && permits.get(own)?.scope !== scope)
         permits.set(own, { jobId, execution, scope, step, since: now, calledAt: undefined, lease: undefined })
       const all = [...permits].filter(([, row]) => row.scope === scope)
       const line = all
@@ -34,7 +36,7 @@ export const make = (
       const next = line.slice(0, Math.max(0, most - (all.length - line.length)))
       for (const [key, row] of next) permits.set(key, { ...row, calledAt: now })
       const asked = permits.get(own)
-      const granted = lease !== undefined && (asked?.calledAt !== undefined || asked?.lease === lease)
+      const granted = !returns && (asked?.calledAt !== undefined || asked?.lease === lease)
       if (asked !== undefined && granted) permits.set(own, { ...asked, calledAt: undefined, lease })
       const called = next.filter(([key]) => key !== own).map(([, row]) => row.execution)
       for (const other of new Set(called)) if (other !== execution) table.wake(other, now)
@@ -65,7 +67,7 @@ export const make = (
           return Effect.void
         })
       ),
-    takePermit: (run, permit) => turn(permit, run.id, run.lease),
-    returnPermit: (run, permit) => turn(permit, run.id, undefined)
+    takePermit: (run, permit) => turn(permit, run, false),
+    returnPermit: (run, permit) => turn(permit, run, true)
   }
 }

@@ -21,11 +21,11 @@ export const make = (
   wake: (executions: ReadonlyArray<string>) => Effect.Effect<void, DatabaseError>
 ): Pick<typeof Workflows.Service, "heartbeat" | "takePermit" | "returnPermit"> => {
   // Outside the caller's transaction: the lock on the scope would be held until that ends.
-  const turn = (permit: Permit, id: HeldJob["id"], lease: HeldJob["lease"] | null) =>
+  const turn = (permit: Permit, { id, lease }: HeldJob, returns: boolean) =>
     Effect.gen(function* () {
       const { execution, most, scope, step } = permit
       const now = yield* Clock.currentTimeMillis
-      const given = [scope, id, step, lease, most, now]
+      const given = [scope, id, step, lease, most, now, returns]
       const rows = yield* mapErrors(Transaction.outside(sql.unsafe<TurnRow>(statements.turnPermit, given)))
       const [row] = rows
       if (row === undefined) return yield* Effect.dieMessage("a permit has no result")
@@ -43,7 +43,7 @@ export const make = (
         const rows = yield* mapErrors(Transaction.outside(sql.unsafe(statements.storeHeartbeat, given)))
         if (rows.length === 0) return yield* new LeaseLost({ id: run.id })
       }),
-    takePermit: (run, permit) => turn(permit, run.id, run.lease),
-    returnPermit: (run, permit) => turn(permit, run.id, null)
+    takePermit: (run, permit) => turn(permit, run, false),
+    returnPermit: (run, permit) => turn(permit, run, true)
   }
 }

@@ -232,7 +232,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
      */
     readonly takePermit: (run: HeldJob, permit: Permit) => Effect.Effect<PermitTurn, DatabaseError>
 
-    /** Returns a permit, or leaves the line. */
+    /** Returns a permit, or leaves the line. A permit of a later run of the execution stays. */
     readonly returnPermit: (run: HeldJob, permit: Permit) => Effect.Effect<PermitTurn, DatabaseError>
 
     /**
