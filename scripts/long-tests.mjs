@@ -5,6 +5,7 @@ export const longTests = [
   "test/cli/EffectVersion.test.ts",
   "test/client/Health.test.ts",
   "test/database/embedded/DirectoryLock.test.ts",
+  "test/database/embedded/EmbeddedPostgresThrowaway.test.ts",
   "test/journeys/MissionControlSafety.test.ts",
   "test/worker/Cluster.test.ts",
   "test/workflow/EffectContract.test.ts"

@@ -237,7 +237,13 @@ export const make = (
     }))
     const notUndone = ends.filter(({ end }) => end._tag === "Dead" && end.reason === "not_undone").map(({ id }) => id)
     const parked = ends.filter(({ end }) => end._tag === "Again" && end.parked === true)
-    const park = parked.length === 0 ? Effect.void : lifetimes.park(parked.map(({ id }) => id))
+    const park =
+      parked.length === 0
+        ? Effect.void
+        : lifetimes.park(
+            parked.map(({ id }) => id),
+            now
+          )
     const [movedOn, queues] = yield* transaction(
       Effect.all([
         Effect.zipLeft(writeEnds(observed, now, isSecondTry, true), counted.nameNotUndone(notUndone)).pipe(

@@ -130,8 +130,11 @@ const afterwards = (workflows: WorkflowTables, row: JobRow, { end }: AttemptEnd,
   switch (end._tag) {
     case "Done":
       return finish(row, end.result, now)
-    case "Again":
-      return tryAgain(row, end, now)
+    case "Again": {
+      // Unpinned while another release returned it: due now.
+      const isFree = end.parked === true && workflows.lifetimes.of(row.id).release === undefined
+      return tryAgain(row, isFree ? { ...end, runAt: now } : end, now)
+    }
     case "Dead": {
       if (end.reason === "not_undone") {
         const error = `${end.error ?? row.lastError ?? ""}${workflows.notUndone(row.id)}`

@@ -38,6 +38,19 @@ const leftToBlue = (line: Line, name = "order", release = "blue") =>
 
 /** New journals and pins of executions. */
 export const workflowLifetimeLaws = (law: Law): void => {
+  law("an execution that is unpinned while another release returns it is due at once", (line) =>
+    Effect.gen(function* () {
+      const first = yield* begin(line)
+      yield* line.workflows.pin(first, "blue")
+      yield* line.workflows.record(first, step("charge"))
+      yield* suspend(line, first, [{ kind: "sleep", name: "nap", dueAt: 0 }])
+      const second = yield* line.claimOne
+      yield* line.workflows.unpin({ execution: `${line.name}/order` })
+      yield* end(line, second, parked((yield* line.now) + 600_000))
+      assert.strictEqual((yield* line.claimOne).id, first.id)
+    })
+  )
+
   law(
     "an execution that continues has a new payload and an empty journal under the same id, and is due at once",
     (line) =>

@@ -119,10 +119,21 @@ export const make = (schema: string) => ({
   on conflict (job_id) do update set release = coalesce(l.release, excluded.release)
   returning l.release`,
 
-  /** Leaves the jobs `$1`, which have been returned to the queue, to the release that they are pinned to. */
+  /**
+   * Leaves the jobs `$1`, which have been returned to the queue, to the release that they are pinned to. Those that were
+   * unpinned meanwhile are due now, at `$2`.
+   */
   park: `
-  update ${schema}.workflow_lifetime l set parked = j.woken from ${schema}.job j
-  where l.job_id = any($1::uuid[]) and j.id = l.job_id and l.release is not null and j.lease is null`,
+  with pinned as materialized (
+    select l.job_id from ${schema}.workflow_lifetime l where l.job_id = any($1::uuid[]) and l.release is not null
+    order by 1 for update
+  ), parked as (
+    update ${schema}.workflow_lifetime l set parked = j.woken from pinned join ${schema}.job j on j.id = pinned.job_id
+    where l.job_id = pinned.job_id and j.lease is null
+  )
+  update ${schema}.job j set run_at = least(j.run_at, ${instant("$2")})
+  where j.id = any($1::uuid[]) and j.lease is null and j.finished_at is null
+    and not exists (select from pinned where pinned.job_id = j.id)`,
 
   /** Unpins the job `$1`, or all that are pinned to the release `$2`. Those that were parked are due now. */
   unpin: `

@@ -34,7 +34,7 @@ export const make = (
       change(id, { release: pinned })
       return pinned
     },
-    /** Leaves a returned execution to its release. */
+    /** Leaves a returned execution to its release, unless it was unpinned meanwhile. */
     park: ({ id, woken }: JobRow) => {
       if (of(id).release !== undefined) change(id, { parked: woken })
     },

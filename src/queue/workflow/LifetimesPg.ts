@@ -17,7 +17,7 @@ export interface LifetimesPg extends Pick<typeof Workflows.Service, "pin" | "pin
   /** Ends the journals of runs that hold their lease and are not cancelled, in the caller's transaction. */
   readonly renew: (runs: ReadonlyArray<Continuing>) => Effect.Effect<void, DatabaseError>
   /** Leaves returned executions to the release that they are pinned to, in the caller's transaction. */
-  readonly park: (ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
+  readonly park: (ids: ReadonlyArray<JobId>, now: number) => Effect.Effect<void, DatabaseError>
   /** Unpins an execution, or all of a release. Returns how many, and the queues of those that are due now. */
   readonly unpin: (
     id: JobId | undefined,
@@ -47,7 +47,7 @@ export const make = ({ schema, sql }: Pick<typeof Database.Service, "schema" | "
           ])
         )
       }),
-    park: (ids) => Effect.asVoid(mapErrors(sql.unsafe(statements.park, [SqlArrays.ofPlain(ids)]))),
+    park: (ids, now) => Effect.asVoid(mapErrors(sql.unsafe(statements.park, [SqlArrays.ofPlain(ids), now]))),
     pin: ({ id, lease }, release) =>
       Effect.flatMap(
         mapErrors(sql.unsafe<{ release: string }>(statements.pin, [id, lease, release])),
