@@ -31,7 +31,8 @@ const palette = (page: Page) => page.getByRole("dialog", { name: "Command palett
 const found = async (page: Page, text: string, name: string | RegExp) => {
   if ((await palette(page).count()) === 0) await page.keyboard.press("Control+k")
   await palette(page).getByRole("combobox").fill(text)
-  const option = palette(page).getByRole("option", { name }).first()
+  // The whole name: the search of all jobs has it too, and is there before the queues are loaded.
+  const option = palette(page).getByRole("option", { name, exact: true }).first()
   await option.waitFor()
   return option
 }
@@ -217,8 +218,11 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
 
     it.scoped("shows all times relative, local or in UTC, and remembers the choice", () =>
       Effect.gen(function* () {
-        const { enqueue, enter } = yield* ControlRoom
+        const { api, enqueue, enter } = yield* ControlRoom
         const id = yield* enqueue({ queue: "attic", runAt: inAnHour() })
+        // An execution, and an entry of the audit log.
+        yield* api("POST", "workflows", { workflow: "order", key: "A-18", payload: {}, queue: "attic", force: true })
+        yield* api("POST", `jobs/${yield* enqueue({ queue: "attic" })}/cancel`)
         const page = yield* enter(`jobs/${id}`)
         const times = (place: string) =>
           step(async () => {
