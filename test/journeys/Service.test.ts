@@ -13,7 +13,8 @@ import * as TestDatabase from "../support/TestDatabase.js"
 
 const get = (url: string, headers: Record<string, string> = {}) =>
   Effect.promise(async () => {
-    const response = await fetch(url, { headers })
+    // A connection that is kept open may be closed by the service at the moment of the next request.
+    const response = await fetch(url, { headers: { connection: "close", ...headers } })
     return { status: response.status, text: await response.text() }
   })
 
