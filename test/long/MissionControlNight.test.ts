@@ -9,7 +9,7 @@ import * as Nightshift from "../support/Nightshift.js"
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 
-/** A job's pod counts as lost only some time after the job started. */
+/** Milliseconds. A job's pod counts as lost only some time after the job started, and counts are cached on a slow machine. */
 const lostAfter = 40_000
 
 const cause = "smtp.example.com refused the connection"
@@ -17,14 +17,14 @@ const cause = "smtp.example.com refused the connection"
 const attention = (page: Page) => page.getByRole("region", { name: "Needs attention" })
 
 /** Opens the overview again, beside the noise, and follows the one link with this text. Returns its place in the list. */
-const follow = (page: Page, text: RegExp, timeout = 15_000) =>
+const follow = (page: Page, text: RegExp) =>
   step(async () => {
     await page.evaluate("location.hash = '#/overview'")
     await attention(page)
       .getByText(/10\d queues have no worker/)
       .waitFor()
     const link = attention(page).getByRole("link", { name: text })
-    await link.waitFor({ timeout })
+    await link.waitFor({ timeout: lostAfter })
     const lines = await attention(page).getByRole("listitem").allInnerTexts()
     await link.click()
     await page.getByRole("heading", { level: 1 }).getByText("Overview").waitFor({ state: "detached" })
@@ -70,8 +70,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           yield* many(12, { payload: { fail: "the bank is closed" }, attempts: 20 })
           places.retrying = yield* follow(
             page,
-            /12 noop_echo jobs failed and are waiting for a retry.*the bank is closed/,
-            lostAfter
+            /12 noop_echo jobs failed and are waiting for a retry.*the bank is closed/
           )
           yield* step(() =>
             page
@@ -95,7 +94,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           yield* api("PATCH", "queues/default", { paused: false })
 
           yield* pod.signal("SIGSTOP")
-          places.silent = yield* follow(page, /Process \S+ sends no heartbeat, and 1 job runs in it/, lostAfter)
+          places.silent = yield* follow(page, /Process \S+ sends no heartbeat, and 1 job runs in it/)
           yield* step(async () => {
             await page.getByText("This process sends no heartbeat").waitFor()
             await page.getByRole("link", { name: "noop_echo" }).waitFor()
