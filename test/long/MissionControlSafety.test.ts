@@ -1,7 +1,7 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { type Count, exact } from "../../src/core/Count.js"
-import { ControlRoom, queueRow } from "../journeys/fixtures/ControlRoom.js"
+import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
 import {
   button,
   exhausted,
@@ -241,8 +241,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         // A requeue that is undone leaves the job in its error group, with its attempts used up.
         const dead = yield* exhausted("boom 17")
         yield* step(async () => {
-          await page.evaluate(`location.hash = "#/queues"`)
-          const card = queueRow(page, "default")
+          await page.evaluate(`location.hash = "#/queues/default"`)
+          const card = page.getByRole("region", { name: "default" })
           // Pause, so that the requeued job stays as the act left it; its button does not answer a double click.
           await card.getByRole("button", { name: "Pause" }).dblclick()
           await card.getByRole("button", { name: "Resume" }).waitFor()
@@ -259,8 +259,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         })
         expect(yield* jobOf(dead)).toEqual(failed)
         yield* step(async () => {
-          await page.evaluate(`location.hash = "#/queues"`)
-          const card = queueRow(page, "default")
+          await page.evaluate(`location.hash = "#/queues/default"`)
+          const card = page.getByRole("region", { name: "default" })
           await card.getByRole("button", { name: "Resume" }).click()
           await said(page, "default resumed")
           await undo(page)
