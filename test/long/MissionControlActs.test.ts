@@ -202,7 +202,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await changed.getByRole("button", { name: /failures rose from 0 to 6 per minute$/ }).click()
           const lines = changed.getByRole("listitem")
-          await lines.getByText(/^\d+ s before, queue attic paused \(by api:admin, in the audit\)$/).waitFor()
+          await lines.getByText(/^\d+ s before, queue attic paused \(by api:admin, see the audit log\)$/).waitFor()
           await lines.getByText(/^100% of dead jobs have the same new error.*: leaflet: no room for box #$/).waitFor()
           await changed.getByRole("button", { name: "Show all changes" }).click()
           await changed.getByText(/new error: leaflet: no room for box #/).waitFor()

@@ -66,8 +66,10 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         })
         yield* step(async () => {
           await admin.context().clearCookies()
-          await button(admin, "Resume").click()
           const dialog = admin.getByRole("dialog", { name: "Your login has expired" })
+          // Every request shows the dialog, which hides the button: that of the click, or one of the page.
+          const click = button(admin, "Resume").click({ timeout: 5_000 })
+          await Promise.all([dialog.waitFor(), click.catch(() => undefined)])
           await dialog.getByRole("button", { name: "Continue" }).click()
           await dialog.getByText("You are not logged in").waitFor()
           const opened = admin.waitForEvent("popup")

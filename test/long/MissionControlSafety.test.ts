@@ -261,8 +261,17 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await page.evaluate(`location.hash = "#/queues/default"`)
           const card = page.getByRole("region", { name: "default" })
-          await card.getByRole("button", { name: "Resume" }).click()
-          await said(page, "default resumed")
+          // A page that has just changed ignores clicks for half a second.
+          const resume = card.getByRole("button", { name: "Resume" })
+          const resumed = page.getByRole("status").getByText("default resumed", { exact: true })
+          await resume.waitFor()
+          await expect
+            .poll(async () => (await resume.isVisible()) && (await resume.click()), {
+              interval: 1_000,
+              timeout: 15_000
+            })
+            .toBe(false)
+          await resumed.first().waitFor()
           await undo(page)
           await card.getByRole("button", { name: "Resume" }).waitFor()
           await said(page, "Undone: queue default resumed")
