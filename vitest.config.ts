@@ -63,6 +63,7 @@ export default defineConfig({
     maxConcurrency: Number(process.env.FAULTS_AT_ONCE ?? 6),
     silent: "passed-only",
     testTimeout: 60_000,
-    hookTimeout: 60_000
+    // Hooks start services and browsers, several at once.
+    hookTimeout: 180_000
   }
 })

@@ -136,7 +136,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const { bury, enter } = yield* ControlRoom
         yield* bury("late_list")
         const page = yield* enter("overview")
-        const deadInTitle = async () => Number.parseInt(await page.title(), 10)
+        const deadInTitle = async () => Number(/(\d+) dead/.exec(await page.title())?.[1] ?? 0)
         yield* step(() => expect.poll(deadInTitle, countedAgain).toBeGreaterThan(0))
         const list = yield* step(() => hold(page, /\/jobs\?.*state=dead/))
         yield* step(async () => {
