@@ -2,11 +2,12 @@ import { Effect, type Either } from "effect"
 import type { JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
 import type { Queue } from "../Queue.js"
+import { jobOf } from "./ExecutionJob.js"
 import { isUndone, reopenedAt } from "./ReopenedJournal.js"
 import { numberOf, signalOf } from "./SignalValues.js"
 import * as SignalValuesMemory from "./SignalValuesMemory.js"
 import { ExecutionExists, type ExecutionNotFound, StepNotFound } from "./WorkflowErrors.js"
-import { jobOf, type Workflows } from "./Workflows.js"
+import type { Workflows } from "./Workflows.js"
 import type { WorkflowTable } from "./WorkflowTableMemory.js"
 
 /** Starts a new execution with the journal of another before a step. */

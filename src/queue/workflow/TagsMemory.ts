@@ -3,9 +3,10 @@ import type { JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
 import type { HeldJob, Queue } from "../Queue.js"
 import type { TagChanges } from "./Execution.js"
+import { jobOf } from "./ExecutionJob.js"
 import { admitted, changed } from "./Tags.js"
 import type { ExecutionNotFound, LeaseLost } from "./WorkflowErrors.js"
-import { jobOf, type NewExecution, type Workflows } from "./Workflows.js"
+import type { NewExecution, Workflows } from "./Workflows.js"
 import type { WorkflowTable } from "./WorkflowTableMemory.js"
 
 /** Starts executions, with their tags, and changes the tags. */

@@ -6,9 +6,10 @@ import { OuterTransactionFailed } from "../JobErrors.js"
 import type { NewJob } from "../NewJob.js"
 import type { Enqueued, HeldJob, Queue, RunStatement } from "../Queue.js"
 import type { TagChanges, Tags } from "./Execution.js"
+import { jobOf } from "./ExecutionJob.js"
 import { admitted, changed } from "./Tags.js"
 import { ExecutionNotFound, LeaseLost } from "./WorkflowErrors.js"
-import { jobOf, type NewExecution, type Workflows } from "./Workflows.js"
+import type { NewExecution, Workflows } from "./Workflows.js"
 
 /** Starts executions, with their tags, and changes the tags. */
 export const make = (

@@ -307,19 +307,6 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
   }
 >() {}
 
-/** The job of a new execution. */
-export const jobOf = ({ execution, tags: _, ...job }: NewExecution): NewJob => ({
-  ...job,
-  isExecution: true,
-  dedupe: { key: execution, scope: "retained" }
-})
-
-/** The job of a child, whose end is counted. */
-export const jobOfChild = ({ execution, ...job }: NewChild): NewJob => ({
-  ...(execution === undefined ? job : jobOf({ ...job, execution })),
-  isChild: true
-})
-
 type RetryError = ExecutionNotFound | JobNotInState | DatabaseError
 
 /** `retry` of both layers. `requeue` runs an ended execution again, `read` reads the job of an execution. */

@@ -7,6 +7,7 @@ import { JobTable } from "../JobTableMemory.js"
 import { type HeldJob, Queue } from "../Queue.js"
 import * as AsksMemory from "./AsksMemory.js"
 import { type Child, dueAtOf, type ExecutionSummary, executionStateOf, heartbeatsOf, valuesOf } from "./Execution.js"
+import { jobOfChild } from "./ExecutionJob.js"
 import * as ExecutionListMemory from "./ExecutionListMemory.js"
 import * as ForkMemory from "./ForkMemory.js"
 import { observed } from "./ObservedWorkflows.js"
@@ -17,15 +18,7 @@ import * as SignalValuesMemory from "./SignalValuesMemory.js"
 import * as StreamsMemory from "./StreamsMemory.js"
 import * as TagsMemory from "./TagsMemory.js"
 import { ChildNotLinked, ExecutionNotFound, LeaseLost, SignalsFull } from "./WorkflowErrors.js"
-import {
-  admitted,
-  admittedSignal,
-  type ChildrenOptions,
-  endRaceOf,
-  jobOfChild,
-  retryOf,
-  Workflows
-} from "./Workflows.js"
+import { admitted, admittedSignal, type ChildrenOptions, endRaceOf, retryOf, Workflows } from "./Workflows.js"
 import { WorkflowTable } from "./WorkflowTableMemory.js"
 
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))

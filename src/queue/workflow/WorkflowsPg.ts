@@ -17,6 +17,7 @@ import { JobSearch } from "../search/JobSearch.js"
 import * as AsksPg from "./AsksPg.js"
 import * as CountedEnds from "./CountedEnds.js"
 import { heartbeatsOf, type Journal, type NewStep, valuesOf } from "./Execution.js"
+import { jobOf, jobOfChild } from "./ExecutionJob.js"
 import * as ExecutionListPg from "./ExecutionListPg.js"
 import * as ExecutionRows from "./ExecutionRows.js"
 import * as LifetimesPg from "./LifetimesPg.js"
@@ -29,7 +30,7 @@ import * as StreamsPg from "./StreamsPg.js"
 import * as TagsPg from "./TagsPg.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
-import { admitted, endRaceOf, jobOf, jobOfChild, type Recorded, retryOf, Workflows } from "./Workflows.js"
+import { admitted, endRaceOf, type Recorded, retryOf, Workflows } from "./Workflows.js"
 
 interface StepToRecord extends NewStep {
   readonly run: HeldJob
