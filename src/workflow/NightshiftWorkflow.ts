@@ -16,11 +16,12 @@ import { InvalidTags } from "../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import * as Schedule from "../schedule/Schedule.js"
 import * as ActivityHeartbeat from "./ActivityHeartbeat.js"
+import * as Compensation from "./Compensation.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
 import { isFirstRun, storedWithEnqueue } from "./Journal.js"
 import * as MessageCalls from "./MessageCalls.js"
-import { CurrentRun, Run, type Undo } from "./Run.js"
+import { CurrentRun, Run } from "./Run.js"
 
 /** Job options of the workflows' executions. */
 export interface Options
@@ -100,7 +101,7 @@ const supervised = <A, E, R>(
   )
 
 /** The finalizers in the order in which they run: those of the last step first. */
-const ordered = (run: Run): ReadonlyArray<Undo & { readonly name: string }> => {
+const ordered = (run: Run): ReadonlyArray<Compensation.Undo & { readonly name: string }> => {
   const used = new Map<string, number>()
   const named = run.undos.map(({ finalizer, step = "finalizer" }) => {
     const times = (used.get(step) ?? 0) + 1
@@ -124,7 +125,7 @@ const runExecution = (
   Effect.gen(function* () {
     const { cancelled, id } = run.execution
     const initial = WorkflowInstance.initial(workflow, id)
-    const instance = { ...initial, scope: run.scopeOn(initial.scope) }
+    const instance = { ...initial, scope: Compensation.scopeOn(initial.scope, run.undos) }
     const suspension = (error?: string) =>
       Suspension.make({ woken: run.isStopping ? -1 : run.woken, waits: [...run.open.values()], error })
 

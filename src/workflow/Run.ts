@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Either, type ExecutionStrategy, Exit, FiberRef, Scope } from "effect"
+import { Clock, Context, Effect, Either, Exit } from "effect"
 import * as StepName from "../core/StepName.js"
 import { jsonText } from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
@@ -9,6 +9,7 @@ import type { NewStep, Step, StepKind } from "../queue/workflow/Execution.js"
 import * as Undos from "../queue/workflow/Undo.js"
 import type { InvalidStep, LeaseLost } from "../queue/workflow/WorkflowErrors.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
+import * as Compensation from "./Compensation.js"
 import * as ExitJson from "./ExitJson.js"
 import { Follower } from "./Follower.js"
 import { holdFor, Journal } from "./Journal.js"
@@ -16,17 +17,6 @@ import * as SetValue from "./SetValue.js"
 
 /** Poll interval for signals while an activity of the run is still running. */
 const pollInterval = "1 second"
-
-/** The last step of this fiber: a compensation that is registered next belongs to it. */
-const lastStep = FiberRef.unsafeMake<string | undefined>(undefined)
-
-type Finalizer = Scope.Scope.Finalizer
-
-/** A finalizer of the workflow. `step`: the step that it compensates. */
-export interface Undo {
-  readonly step: string | undefined
-  readonly finalizer: Finalizer
-}
 
 type NewRecord = Pick<NewStep, "name" | "kind"> & Partial<Pick<NewStep, "attempt" | "startedAt">>
 
@@ -42,7 +32,7 @@ export class Run extends Journal {
   readonly open = new Map<string, Wait>()
   /** The instants at which durable clocks end, by name. */
   readonly clocks = new Map<string, number>()
-  readonly undos: Array<Undo> = []
+  readonly undos: Array<Compensation.Undo> = []
   /** The process is stopping, the lease is lost or the code was removed: nothing more is started or written. */
   isStopping = false
   /** A failure outside the workflow's code. */
@@ -200,7 +190,7 @@ export class Run extends Journal {
       const attempt = step.attempt - this.attemptsBefore(step.name)
       this.failures.set(step.name, Math.max(attempt, this.failures.get(step.name) ?? 0))
     }
-    return Effect.as(FiberRef.set(lastStep, step.name), ExitJson.decode(step.exit))
+    return Effect.as(Compensation.follow(step.name), ExitJson.decode(step.exit))
   }
 
   /**
@@ -385,24 +375,6 @@ export class Run extends Journal {
       if (this.undoing === undefined) yield* this.follower.request(name, "signal")
       yield* this.conclude({ name, kind: "signal" }, ExitJson.encode(exit))
       if (this.open.delete(`signal ${signal}`)) yield* this.attempt(this.workflows.wake(this.execution.id))
-    })
-  }
-
-  /** The scope of the workflow. It collects the finalizers; the end of the code does not run them. */
-  scopeOn(scope: Scope.CloseableScope): Scope.CloseableScope {
-    const add = (step: string | undefined, finalizer: Finalizer) =>
-      Effect.sync(() => void this.undos.push({ step, finalizer }))
-    return Object.assign(Object.create(scope) as Scope.CloseableScope, {
-      close: () => Effect.void,
-      fork: (strategy: ExecutionStrategy.ExecutionStrategy) =>
-        Effect.tap(Scope.make(strategy), (child) => add(undefined, (exit) => Scope.close(child, exit))),
-      // `withCompensation` registers its finalizer uninterruptibly, right after the step. Others compensate nothing.
-      addFinalizer: (finalizer: Finalizer) =>
-        Effect.checkInterruptible((interruptible) =>
-          interruptible
-            ? add(undefined, finalizer)
-            : Effect.flatMap(FiberRef.get(lastStep), (step) => add(step, finalizer))
-        )
     })
   }
 
