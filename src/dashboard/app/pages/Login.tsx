@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks"
 import { ApiError } from "../Api"
 import { Dialog } from "../parts/Dialog"
+import { Entrance } from "../parts/Entrance"
 import { Failure } from "../parts/Failure"
-import { Mark } from "../parts/Mark"
 import { appLogin, enterAgain, logIn, type Session } from "../Session"
 
 interface Given {
@@ -77,21 +77,13 @@ const AppLoginForm = ({ onEnter }: Given) => {
 const LoginForm = appLogin === undefined ? TokenForm : AppLoginForm
 
 export const Login = (given: Given) => (
-  <div class="login">
-    <section class="card">
-      <header>
-        <Mark />
-        <h1>Mission Control</h1>
-      </header>
-      <div class="body stack">
-        <LoginForm {...given} />
-        <p class="quiet small" hidden={appLogin !== undefined}>
-          Use <code>NIGHTSHIFT_ADMIN_TOKEN</code>, or <code>NIGHTSHIFT_VIEWER_TOKEN</code> for read-only access. With an
-          embedded database, <code>nightshift serve</code> prints a token.
-        </p>
-      </div>
-    </section>
-  </div>
+  <Entrance>
+    <LoginForm {...given} />
+    <p class="quiet small" hidden={appLogin !== undefined}>
+      Use <code>NIGHTSHIFT_ADMIN_TOKEN</code>, or <code>NIGHTSHIFT_VIEWER_TOKEN</code> for read-only access. With an
+      embedded database, <code>nightshift serve</code> prints a token.
+    </p>
+  </Entrance>
 )
 
 /** Asks for the token again over the page, which keeps its state. Cannot be closed: the page is hidden meanwhile. */

@@ -1,5 +1,5 @@
 import { ApiError, isDatabaseDown } from "../Api"
-import { Mark } from "../parts/Mark"
+import { Entrance } from "../parts/Entrance"
 
 /** The error, if it says that the service or its database is down, so that a token would not help. */
 export const outageOf = (error: unknown): ApiError | undefined =>
@@ -7,18 +7,10 @@ export const outageOf = (error: unknown): ApiError | undefined =>
 
 /** In place of the login while it could not succeed. */
 export const Outage = ({ error }: { readonly error: ApiError }) => (
-  <div class="login">
-    <section class="card">
-      <header>
-        <Mark />
-        <h1>Mission Control</h1>
-      </header>
-      <div class="body stack">
-        <div class="failure" role="alert">
-          {isDatabaseDown(error) ? "The service is up, its database is not." : error.message}
-        </div>
-        <p class="quiet small">This page tries again every few seconds. The service's log has the details.</p>
-      </div>
-    </section>
-  </div>
+  <Entrance>
+    <div class="failure" role="alert">
+      {isDatabaseDown(error) ? "The service is up, its database is not." : error.message}
+    </div>
+    <p class="quiet small">This page tries again every few seconds. The service's log has the details.</p>
+  </Entrance>
 )
