@@ -2,6 +2,7 @@ import { describe, expect, expectTypeOf, it } from "vitest"
 import { z } from "zod"
 import { workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
+import { onceValidator } from "../support/OnceValidator.js"
 
 const settings = { payload: z.object({ id: z.string() }), key: ({ id }: { id: string }) => id }
 const asks = {
@@ -237,18 +238,7 @@ describe("an ask", () => {
   })
 
   it("is handled although its validator, which is asynchronous, rejects when it is not awaited", async () => {
-    let calls = 0
-    const once = {
-      "~standard": {
-        version: 1,
-        vendor: "test",
-        validate: async (value: unknown) => {
-          calls += 1
-          if (calls > 1) throw new Error("only once")
-          return { value: String(value) }
-        }
-      }
-    } as const
+    const { calls, schema: once } = onceValidator()
     const visits = workflow("visits", { ...settings, asks: { visit: { payload: once } } }, async (_, step) => {
       step.answer("visit", (text) => text)
       await step.waitFor("go")
@@ -257,7 +247,7 @@ describe("an ask", () => {
     await shift.start(visits, { id: "1" })
     const untyped = workflow("visits", settings, async () => {})
     expect(await shift.execution(untyped, "1").ask("visit", "a")).toBe("a")
-    expect(calls).toBeGreaterThan(1)
+    expect(calls()).toBeGreaterThan(1)
   })
 
   it("may have a value of 64 KiB", async () => {

@@ -2,6 +2,7 @@ import { describe, expect, expectTypeOf, it } from "vitest"
 import { z } from "zod"
 import { workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
+import { onceValidator } from "../support/OnceValidator.js"
 
 const settings = { payload: z.object({ id: z.string() }), key: ({ id }: { id: string }) => id }
 
@@ -208,24 +209,13 @@ describe("a value that is received", () => {
   })
 
   it("is given although its validator, which is asynchronous, rejects when it is not awaited", async () => {
-    let calls = 0
-    const schema = {
-      "~standard": {
-        version: 1,
-        vendor: "test",
-        validate: async (value: unknown) => {
-          calls += 1
-          if (calls > 1) throw new Error("only once")
-          return { value: String(value) }
-        }
-      }
-    } as const
+    const { calls, schema } = onceValidator()
     const order = workflow("order", settings, async (_, step) => step.next("text", { schema }))
     await using shift = await testShift({ handlers: [order] })
     const run = await shift.start(order, { id: "1" })
     await run.signal("text", "a")
     expect(await run.result()).toBe("a")
-    expect(calls).toBeGreaterThan(1)
+    expect(calls()).toBeGreaterThan(1)
   })
 })
 

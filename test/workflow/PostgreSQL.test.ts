@@ -209,7 +209,7 @@ it("a step is recorded once although the server ended the connection that record
   await shift.start(order, { id: "A" })
   const pid = await until(
     `select pid, pg_terminate_backend(pid) from pg_stat_activity
-     where datname = current_database() and wait_event_type = 'Lock' and query like '%workflow_step%'`
+     where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into %workflow_step%'`
   )
   await until(`select ${pid} as pid where not exists (select from pg_stat_activity where pid = ${pid})`)
   await client.query("commit")
