@@ -7,7 +7,7 @@ import { sidewaysOf } from "./fixtures/PageChecks.js"
 
 // Login and every page. Other journeys are in test/long/MissionControl*.
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "at Mission Control an operator in a hurry",
   (it) => {
     it.scoped("logs in with a token, not with a wrong one, and out again", () =>

@@ -43,7 +43,7 @@ const servePage = Effect.acquireRelease(
   })
 )
 
-layer(Browser.layer, { timeout: "60 seconds" })("a page in a real browser", (it) => {
+layer(Browser.layer, { timeout: "3 minutes" })("a page in a real browser", (it) => {
   it.scoped("loads, and its button changes its text", () =>
     Effect.gen(function* () {
       const url = yield* servePage

@@ -2,16 +2,12 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { ControlRoom, queueRow, tokens } from "../journeys/fixtures/ControlRoom.js"
+import { button, inAnHour, step } from "../journeys/fixtures/OperatorSteps.js"
 import { Browser } from "../support/Browser.js"
 import { jobListStories } from "./JobListStories.js"
 
-const step = <A>(act: () => Promise<A>) => Effect.promise(act)
-
-const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
-
 /** The region of a page with this name. */
 const region = (page: Page, name: string) => page.getByRole("region", { name, exact: true })
-const button = (page: Page, name: string | RegExp) => page.getByRole("button", { name, exact: true })
 const said = (page: Page, text: string) => page.getByRole("status").getByText(text).waitFor()
 
 /** Makes charts log the text that they draw on their canvas. */
@@ -23,7 +19,7 @@ const tellText = `{
   }
 }`
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "at Mission Control an operator",
   (it) => {
     it.scoped("sees the page in a browser whose language Intl rejects", () =>

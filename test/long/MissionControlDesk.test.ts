@@ -4,26 +4,25 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
-import pg from "pg"
 import type { Page } from "playwright-core"
 import { ControlRoom, tokens } from "../journeys/fixtures/ControlRoom.js"
-import { button, exhausted, inAnHour, said, state, step, undo, until } from "../journeys/fixtures/OperatorSteps.js"
+import {
+  button,
+  exhausted,
+  inAnHour,
+  query,
+  said,
+  state,
+  step,
+  undo,
+  until
+} from "../journeys/fixtures/OperatorSteps.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 // What surrounds the pages: the first steps, the command palette, the environment, times, the login, focus and print.
-
-const query = (text: string) =>
-  Effect.flatMap(ControlRoom, ({ database }) =>
-    step(async () => {
-      const client = new pg.Client({ connectionString: database })
-      await client.connect()
-      await client.query(text)
-      await client.end()
-    })
-  )
 
 const palette = (page: Page) => page.getByRole("dialog", { name: "Command palette" })
 
@@ -47,7 +46,7 @@ const scrolledTo = (page: Page, position: number) =>
   )
 const visit = (page: Page, place: string) => step(() => page.evaluate(`location.hash = "#/${place}"`))
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "90 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "Mission Control",
   (it) => {
     it.scoped("shows commands that work in an empty installation, and ticks off what has happened", () =>

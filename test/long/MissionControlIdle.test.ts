@@ -43,7 +43,7 @@ const listenOn = async (page: Page) => {
 
 const names = Array.from({ length: 112 }, (_, index) => `idle-${String(index).padStart(3, "0")}`)
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "90 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "an idle tab of Mission Control with 112 queues that no process serves",
   (it) => {
     it.scoped("sends fewer than ten requests a minute, and gets only the queue that changed", () =>

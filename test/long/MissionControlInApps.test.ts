@@ -24,7 +24,7 @@ const strays = (page: Page, base: string) => {
   return found
 }
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "Mission Control",
   (it) => {
     it.scoped.each([

@@ -1,21 +1,10 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import pg from "pg"
 import { ControlRoom, queueRow } from "../journeys/fixtures/ControlRoom.js"
-import { button, said, step } from "../journeys/fixtures/OperatorSteps.js"
+import { button, query, said, step } from "../journeys/fixtures/OperatorSteps.js"
 import { Browser } from "../support/Browser.js"
 
 // Pages of a service with many queues and many jobs.
-
-const query = (text: string) =>
-  Effect.flatMap(ControlRoom, ({ database }) =>
-    step(async () => {
-      const client = new pg.Client({ connectionString: database })
-      await client.connect()
-      await client.query(text)
-      await client.end()
-    })
-  )
 
 const pending = (queue: string, count: number) => `
   insert into nightshift.job (id, queue, kind, payload, max_attempts, status, run_at, created_at, updated_at)
@@ -28,7 +17,7 @@ const dead = (count: number) => `
   select gen_random_uuid(), 'graves', 'sink', '{}', 3, 3, 'dead', 'now', 'now', 'now', 'now', 'exhausted', 'leak ' || n
   from generate_series(1, ${count}) as n;`
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "90 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "Mission Control with many jobs",
   (it) => {
     it.scoped("marks an estimate as one, and shows small queues exactly", () =>

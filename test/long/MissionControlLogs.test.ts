@@ -14,7 +14,7 @@ const app = fileURLToPath(new URL("fixtures/logs-app.mjs", import.meta.url))
 
 const line = (page: Page, text: string) => page.locator(".log-line").filter({ hasText: text })
 
-layer(Layer.merge(Browser.layer, ControlRoom.layerOf(app)), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layerOf(app)), { excludeTestServices: true, timeout: "3 minutes" })(
   "the log on the page of a job",
   (it) => {
     it.scoped("follows a running attempt, stays when it has ended, and is the same on the command line", () =>

@@ -31,7 +31,7 @@ const follow = (page: Page, text: RegExp) =>
     return lines.findIndex((line) => text.test(line)) + 1
   })
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "an operator at night",
   (it) => {
     it.scoped(

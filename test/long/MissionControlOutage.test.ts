@@ -35,7 +35,7 @@ const service = Effect.gen(function* () {
   return { database, page, running, stateOf, url }
 })
 
-layer(Browser.layer, { excludeTestServices: true, timeout: "90 seconds" })("Mission Control", (it) => {
+layer(Browser.layer, { excludeTestServices: true, timeout: "3 minutes" })("Mission Control", (it) => {
   it.scoped("says that a frozen service gives no answer, and what was clicked then does not run later", () =>
     Effect.gen(function* () {
       const { page, running, stateOf } = yield* service

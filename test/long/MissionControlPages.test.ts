@@ -92,7 +92,7 @@ const weightOf = (page: Page) =>
     .filter((entry) => "encodedBodySize" in entry && !entry.name.includes("/api/"))
     .reduce((sum, entry) => sum + entry.encodedBodySize, 0)`)
 
-layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, furnished), { excludeTestServices: true, timeout: "3 minutes" })(
   "every page of Mission Control",
   (it) => {
     it.scoped(

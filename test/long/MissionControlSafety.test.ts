@@ -17,7 +17,7 @@ import { Browser } from "../support/Browser.js"
 
 // Acts on one job and on many, lists that change and a service that is gone.
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "at Mission Control an operator in a hurry",
   (it) => {
     it.scoped("processes dead jobs with the keyboard alone", () =>

@@ -58,7 +58,7 @@ const typeWithSchema = (page: Page, text: string) =>
     observer.observe(document.querySelector("dialog"), { childList: true, subtree: true })
   }`)
 
-layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
   "Mission Control with late responses",
   (it) => {
     it.scoped("checks a payload that was typed before the schema arrived", () =>

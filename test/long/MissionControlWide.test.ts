@@ -1,10 +1,9 @@
 import { text } from "node:stream/consumers"
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import pg from "pg"
-import type { Page } from "playwright-core"
+import type { Locator, Page } from "playwright-core"
 import { ControlRoom, queueRow } from "../journeys/fixtures/ControlRoom.js"
-import { button, said, step } from "../journeys/fixtures/OperatorSteps.js"
+import { button, query, said, step } from "../journeys/fixtures/OperatorSteps.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 
@@ -71,20 +70,23 @@ const schedules = `
   select 'schedule' || lpad(n::text, 3, '0'), 'noop_echo', '{}', '0 3 1 1 *', n = 120, now() + interval '1 year', now(), now()
   from generate_series(1, 120) n`
 
-const absurd = Effect.flatMap(ControlRoom, ({ database }) =>
-  step(async () => {
-    const client = new pg.Client({ connectionString: database })
-    await client.connect()
-    await client.query(job[0], [...job[1]])
-    for (const text of [...executions, queues, schedules]) await client.query(text)
-    await client.end()
-  })
-)
+const absurd = query(job, ...executions, queues, schedules)
 
 const room = Layer.provideMerge(Layer.scopedDiscard(absurd), ControlRoom.layer)
 
 const heightOf = (page: Page) => page.evaluate<number>("document.documentElement.scrollHeight")
 const phone = { width: 390, height: 800 }
+
+/** Scrolls to the end until the element is there: the page grows when rows turn out to be higher than expected. */
+const scrollDownTo = async (element: Locator) => {
+  const toEnd = "scrollTo(0, document.documentElement.scrollHeight)"
+  const isDrawn = () =>
+    element
+      .page()
+      .evaluate(toEnd)
+      .then(() => element.isVisible())
+  await expect.poll(isDrawn, { timeout: 15_000, interval: 100 }).toBe(true)
+}
 
 /** Pictures to look at, if a folder is given. */
 const picture = async (page: Page, name: string) => {
@@ -111,7 +113,7 @@ const fits = (page: Page, name: string, tallest: number) =>
 
 const wide = { viewport: { width: 1440, height: 900 } }
 
-layer(Layer.merge(Browser.layer, room), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, room), { excludeTestServices: true, timeout: "3 minutes" })(
   "Mission Control with absurd data",
   (it) => {
     it.scoped("shows a payload of 1 MB in part, an error once, and a long name in full", () =>
@@ -207,8 +209,7 @@ layer(Layer.merge(Browser.layer, room), { excludeTestServices: true, timeout: "6
         })
         // A row far below is drawn when it is scrolled to.
         yield* step(async () => {
-          await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-          await page.getByRole("button", { name: "step 499", exact: true }).waitFor()
+          await scrollDownTo(button(page, "step 499"))
         })
       })
     )
@@ -239,8 +240,7 @@ layer(Layer.merge(Browser.layer, room), { excludeTestServices: true, timeout: "6
         expect(yield* step(() => page.getByRole("button", { name: "Pause" }).count())).toBe(0)
         yield* step(() => picture(page, "queues"))
         yield* step(async () => {
-          await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-          await queueRow(page, "queue120").waitFor()
+          await scrollDownTo(queueRow(page, "queue120"))
           await page.evaluate("scrollTo(0, 0)")
           await page.keyboard.press("/")
           await page.keyboard.type("queue11")

@@ -55,7 +55,7 @@ const follow = `(path) => {
   connect("")
 }`
 
-layer(Browser.layer, { excludeTestServices: true, timeout: "60 seconds" })("a browser that reads a stream", (it) => {
+layer(Browser.layer, { excludeTestServices: true, timeout: "3 minutes" })("a browser that reads a stream", (it) => {
   it.scoped(
     "sees every chunk of the last generation once and in order, across a reconnect and a kill -9 of the writer",
     () =>

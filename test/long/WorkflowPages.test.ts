@@ -103,7 +103,7 @@ const status = (page: Page, word: string) =>
 
 const ordered = Layer.provideMerge(Layer.scopedDiscard(orderly), ControlRoom.layer)
 
-layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout: "3 minutes" })(
   "the workflow pages of Mission Control",
   (it) => {
     it.scoped(
