@@ -28,6 +28,25 @@ const family = (line: Line) =>
     return { d }
   })
 
+/** Names of all executions, one per page. */
+const pagesOf = (
+  line: Line,
+  filter: ExecutionFilter,
+  sort: ExecutionSort,
+  afterPage: Effect.Effect<unknown> = Effect.void
+) =>
+  Effect.gen(function* () {
+    const found: Array<string> = []
+    let before: string | undefined
+    do {
+      const page = yield* line.workflows.list({ prefix: `${line.name}/`, ...filter }, { limit: 1, before, sort })
+      found.push(...page.executions.map(({ execution }) => execution.slice(line.name.length + 1)))
+      before = page.next
+      yield* afterPage
+    } while (before !== undefined)
+    return found.join("")
+  })
+
 /** What lists of executions tell besides the executions: children, failed steps, counts and orders. */
 export const executionListLaws = (law: Law): void => {
   law("a list of roots leaves out executions that another one started", (line) =>
@@ -119,17 +138,7 @@ export const executionListLaws = (law: Law): void => {
         yield* end(line, run, done())
         yield* line.advance("3 minutes")
       }
-      const pages = (filter: ExecutionFilter, sort: ExecutionSort) =>
-        Effect.gen(function* () {
-          const found: Array<string> = []
-          let before: string | undefined
-          do {
-            const page = yield* line.workflows.list({ prefix: `${line.name}/`, ...filter }, { limit: 1, before, sort })
-            found.push(...page.executions.map(({ execution }) => execution.slice(line.name.length + 1)))
-            before = page.next
-          } while (before !== undefined)
-          return found.join("")
-        })
+      const pages = (filter: ExecutionFilter, sort: ExecutionSort) => pagesOf(line, filter, sort)
       for (const filter of [{}, { tag: tags }]) {
         // Six minutes and a bit, seven, and two.
         assert.strictEqual(yield* pages(filter, { by: "duration", descending: true }), "cab")
@@ -140,6 +149,19 @@ export const executionListLaws = (law: Law): void => {
       }
       const bad = line.workflows.list({}, { limit: 1, before: "x", sort: { by: "duration", descending: true } })
       assert.strictEqual((yield* Effect.flip(bad))._tag, "BadCursor")
+    })
+  )
+
+  law("executions that run are sorted by duration as of the first page", (line) =>
+    Effect.gen(function* () {
+      for (const name of ["a", "b", "c"]) {
+        yield* begin(line, name)
+        yield* line.advance("1 minute")
+      }
+      const pages = (descending: boolean) =>
+        pagesOf(line, {}, { by: "duration", descending }, line.advance("5 minutes"))
+      assert.strictEqual(yield* pages(true), "abc")
+      assert.strictEqual(yield* pages(false), "cba")
     })
   )
 }

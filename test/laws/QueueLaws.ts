@@ -26,6 +26,7 @@ import { routesLaws } from "./RoutesLaws.js"
 import { runningStepLaws } from "./RunningStepLaws.js"
 import { searchLaws } from "./SearchLaws.js"
 import { signalValueLaws } from "./SignalValueLaws.js"
+import { sortLaws } from "./SortLaws.js"
 import { standingLaws } from "./StandingLaws.js"
 import { streamLaws } from "./StreamLaws.js"
 import { tagLaws } from "./TagLaws.js"
@@ -46,6 +47,7 @@ const chapters = {
   "heartbeat, recovery and purge": recoverLaws,
   "job administration": jobAdminLaws,
   search: searchLaws,
+  sort: sortLaws,
   overview: overviewLaws,
   operations: operationsLaws,
   batches: batchLaws,

@@ -3,7 +3,6 @@ import { Duration, Effect, Fiber } from "effect"
 import { exact } from "../../src/core/Count.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { JobFilter } from "../../src/queue/search/JobSearch.js"
-import type { JobSort } from "../../src/queue/search/JobSort.js"
 import { ends, type Law, type Line } from "./Line.js"
 
 /** Payloads of the matches, oldest first. */
@@ -34,76 +33,6 @@ export const searchLaws = (law: Law): void => {
       yield* line.advance("1 minute")
       expect(yield* found(line, { state: "scheduled" })).toEqual([])
       expect(yield* found(line, { state: "pending" })).toEqual(["scheduled", "pending"])
-    })
-  )
-
-  law("list sorts by every column, in both directions, and pages continue where the last one ended", (line) =>
-    Effect.gen(function* () {
-      const now = yield* line.now
-      for (const [payload, kind, priority, after] of [
-        ["a", "zebra", 1, 300_000],
-        ["b", "ant", 0, 100_000],
-        ["c", "bee", 2, 200_000]
-      ] as const) {
-        yield* line.put({ payload, kind: `${line.name}.${kind}`, priority, runAt: now + after })
-      }
-      const pages = (sort: JobSort, filter: JobFilter = { state: "scheduled" }) =>
-        Effect.gen(function* () {
-          const all: Array<unknown> = []
-          let cursor: string | undefined
-          do {
-            const request = { limit: 1, sort, cursor }
-            const { jobs, next } = yield* line.search.list({ queue: line.name, ...filter }, request)
-            all.push(...jobs.map(({ payload }) => payload))
-            cursor = next
-          } while (cursor !== undefined)
-          return all.join("")
-        })
-      const both = (by: JobSort["by"], filter?: JobFilter) =>
-        Effect.all([pages({ by, descending: false }, filter), pages({ by, descending: true }, filter)])
-      expect(yield* both("created")).toEqual(["abc", "cba"])
-      expect(yield* both("due")).toEqual(["bca", "acb"])
-      expect(yield* both("when")).toEqual(["bca", "acb"])
-      expect(yield* both("kind")).toEqual(["bca", "acb"])
-      expect(yield* both("priority")).toEqual(["bac", "cab"])
-      expect(yield* both("queue")).toEqual(["abc", "cba"])
-      expect(yield* both("attempt")).toEqual(["abc", "cba"])
-      expect(yield* both("state")).toEqual(["abc", "cba"])
-      expect(yield* both("finished")).toEqual(["abc", "cba"])
-
-      const [x, y] = [yield* line.run({ payload: "x" }), yield* line.run({ payload: "y" })]
-      yield* line.advance("2 seconds")
-      const z = yield* line.run({ payload: "z" })
-      yield* line.advance("1 second")
-      yield* line.end(z, ends.dead)
-      yield* line.advance("1 second")
-      yield* line.end(y, ends.dead)
-      yield* line.advance("1 second")
-      yield* line.end(x, ends.dead)
-      expect(yield* both("finished", { state: "dead" })).toEqual(["zyx", "xyz"])
-      expect(yield* both("duration", { state: "dead" })).toEqual(["zyx", "xyz"])
-      expect(yield* both("finished", { state: ["dead", "done"] })).toEqual(["zyx", "xyz"])
-      // Jobs without a value come last.
-      expect(yield* both("finished", {})).toEqual(["zyxabc", "xyzcba"])
-      expect(yield* both("state", {})).toEqual(["abcxyz", "zyxcba"])
-    })
-  )
-
-  law("list refuses a cursor of another order", (line) =>
-    Effect.gen(function* () {
-      yield* line.put({ payload: 1 })
-      yield* line.put({ payload: 2 })
-      const listed = (sort: JobSort, cursor?: string) =>
-        line.search.list({ queue: line.name }, { limit: 1, sort, cursor })
-      const { next } = yield* listed({ by: "kind", descending: true })
-      for (const sort of [
-        { by: "kind", descending: false },
-        { by: "queue", descending: true },
-        { by: "created", descending: true }
-      ] as const) {
-        expect(yield* Effect.flip(listed(sort, next))).toMatchObject({ _tag: "BadCursor" })
-      }
-      expect(yield* Effect.flip(listed({ by: "kind", descending: true }, "?"))).toMatchObject({ _tag: "BadCursor" })
     })
   )
 

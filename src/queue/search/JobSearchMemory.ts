@@ -51,8 +51,9 @@ const sortedPage = (
 ): Either.Either<JobPage, BadCursor> => {
   const after = cursor === undefined ? undefined : readCursor(sort, cursor)
   if (cursor !== undefined && after === undefined) return Either.left(new BadCursor({ cursor }))
-  const placed = found(table, filter, now)
-    .map((row) => ({ row, id: row.id, value: sortValue(row, sort.by, now) }))
+  const at = after?.at ?? now
+  const placed = found(table, filter, at)
+    .map((row) => ({ row, id: row.id, value: sortValue(row, sort.by, at) }))
     .filter((place) => after === undefined || (compare(sort, after, place) < 0 && place.id <= after.newest))
     .sort((a, b) => compare(sort, a, b))
   const shown = placed.slice(0, limit)
@@ -60,7 +61,7 @@ const sortedPage = (
   const newest = after?.newest ?? placed.reduce((id, place) => (place.id > id ? place.id : id), "")
   return Either.right({
     jobs: shown.map(({ row }) => toStored(row, now)),
-    next: last !== undefined && placed.length > limit ? writeCursor(sort, { ...last, newest }) : undefined
+    next: last !== undefined && placed.length > limit ? writeCursor(sort, { ...last, newest, at }) : undefined
   })
 }
 

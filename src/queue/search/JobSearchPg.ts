@@ -102,10 +102,11 @@ const make = Effect.gen(function* () {
       const after = cursor === undefined ? undefined : readCursor(sort, cursor)
       if (cursor !== undefined && after === undefined) return yield* new BadCursor({ cursor })
       const now = yield* Clock.currentTimeMillis
+      const at = after?.at ?? now
       const ordering = orderingOf(filter, sort)
       const queues = choices(filter.queue)
       const isFailed = filter.shape !== undefined || filter.text !== undefined
-      const parts = { sql, table, columns, conditions: conditions(database, filter, now), sort, after, limit, now }
+      const parts = { sql, table, columns, conditions: conditions(database, filter, at), sort, after, limit, now: at }
       const rows = yield* bounded(
         sql<PlacedRow>`${SortedListPg.query(orderingOf(filter, sort), parts, {
           queue: queues === undefined ? sql`true` : sql`j.queue = any(${[...queues]}::text[])`,
@@ -120,7 +121,7 @@ const make = Effect.gen(function* () {
         jobs: page.map((row) => toStoredJob(row, now)),
         next:
           last !== undefined && rows.length > limit
-            ? writeCursor(sort, { value: last.place, id: last.id, newest: after?.newest ?? last.newest ?? last.id })
+            ? writeCursor(sort, { value: last.place, id: last.id, newest: after?.newest ?? last.newest ?? last.id, at })
             : undefined,
         sortedAmong: last === undefined ? undefined : boundOf(last)
       }

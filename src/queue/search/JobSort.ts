@@ -56,21 +56,30 @@ export interface SortCursor {
   readonly id: string
   /** Jobs with a larger id are newer than the first page, and are not part of a sorted list. */
   readonly newest: string
+  /** Time of the first page. All pages measure what still runs until then, or it would change its place between two pages. */
+  readonly at: number
 }
 
-export const writeCursor = ({ by, descending }: JobSort, { id, newest, value }: SortCursor): string =>
-  Buffer.from(JSON.stringify([by, descending, value, id, newest])).toString("base64url")
+export const writeCursor = ({ by, descending }: JobSort, { at, id, newest, value }: SortCursor): string =>
+  Buffer.from(JSON.stringify([by, descending, value, id, newest, at])).toString("base64url")
 
 const isJobId = (value: unknown): value is string => typeof value === "string" && isId(value)
+
+/** Whether the order compares texts. All others compare numbers. */
+export const isText = (by: SortField): boolean => by === "kind" || by === "queue"
+
+/** A number that PostgreSQL can convert to a time, in microseconds. */
+const isTime = (value: unknown): value is number => typeof value === "number" && Math.abs(value) < 1e18
 
 /** Reads a cursor that was written for the same order; undefined if it was not. */
 export const readCursor = ({ by, descending }: JobSort, text: string): SortCursor | undefined => {
   try {
     const parsed: unknown = JSON.parse(Buffer.from(text, "base64url").toString())
     if (!Array.isArray(parsed)) return undefined
-    const [field, isDescending, value, id, newest] = parsed as ReadonlyArray<unknown>
-    if (field !== by || isDescending !== descending || !isJobId(id) || !isJobId(newest)) return undefined
-    return value === null || typeof value === "number" || typeof value === "string" ? { value, id, newest } : undefined
+    const [field, isDescending, value, id, newest, at] = parsed as ReadonlyArray<unknown>
+    if (field !== by || isDescending !== descending || !isJobId(id) || !isJobId(newest) || !isTime(at)) return undefined
+    const isValue = value === null || (isText(by) ? typeof value === "string" : isTime(value))
+    return isValue ? { value: value as SortValue, id, newest, at } : undefined
   } catch {
     return undefined
   }

@@ -4,6 +4,7 @@ import { State } from "../../core/StoredJob.js"
 import { fragments, instant, micros } from "../../database/SqlInstant.js"
 import {
   type IndirectSort,
+  isText,
   type JobSort,
   maxSearchedJobs,
   maxSortedJobs,
@@ -26,6 +27,7 @@ export interface ListParts {
   readonly sort: IndirectSort
   readonly after: SortCursor | undefined
   readonly limit: number
+  /** Time until which the duration of a running job is measured. */
   readonly now: number
 }
 
@@ -90,8 +92,6 @@ const byFinish = (parts: ListParts): Fragment => {
     where ${sql.and([finished, ...conditions, ...afterMoment(parts, "j.finished_at")])}
     order by j.finished_at ${direction(sql, sort)}, j.id ${direction(sql, sort)} limit ${limit + 1}`
 }
-
-const isText = (by: IndirectSort["by"]) => by === "kind" || by === "queue"
 
 /** The value of a job in an order. */
 const sortExpression = ({ now, sort: { by }, sql }: ListParts): Fragment => {

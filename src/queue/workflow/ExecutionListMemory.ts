@@ -65,10 +65,11 @@ const sortedPage = (
 ): Either.Either<ExecutionPage, BadCursor> => {
   const after = before === undefined ? undefined : readCursor(sort, before)
   if (before !== undefined && after === undefined) return Either.left(new BadCursor({ cursor: before }))
+  const at = after?.at ?? now
   const placed = found
     .filter(({ id }) => after === undefined || id <= after.newest)
     .slice(0, maxSortedJobs)
-    .map((execution) => ({ execution, id: execution.id, value: sortValue(execution, sort.by, now) }))
+    .map((execution) => ({ execution, id: execution.id, value: sortValue(execution, sort.by, at) }))
   const rest = placed
     .filter((place) => after === undefined || compare(sort, after, place) < 0)
     .sort((a, b) => compare(sort, a, b))
@@ -77,7 +78,7 @@ const sortedPage = (
   const newest = after?.newest ?? placed[0]?.id ?? ""
   return Either.right({
     executions: shown.map(({ execution }) => execution),
-    next: last === undefined || rest.length <= limit ? undefined : writeCursor(sort, { ...last, newest }),
+    next: last === undefined || rest.length <= limit ? undefined : writeCursor(sort, { ...last, newest, at }),
     sortedAmong: placed.length >= maxSortedJobs ? maxSortedJobs : undefined
   })
 }

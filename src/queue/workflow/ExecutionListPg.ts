@@ -64,7 +64,8 @@ export const make = (
       const after = before === undefined ? undefined : readCursor(sort, before)
       if (before !== undefined && after === undefined) return yield* new BadCursor({ cursor: before })
       const now = yield* Clock.currentTimeMillis
-      const { given, isTagged } = parametersOf(filter, undefined, limit + 1, now)
+      const at = after?.at ?? now
+      const { given, isTagged } = parametersOf(filter, undefined, limit + 1, at)
       const text = statements[ExecutionListSql.sortedName(sort, isTagged)]
       const page = [after !== undefined, after?.value ?? null, after?.id ?? null, after?.newest ?? null]
       const rows = yield* bounded(mapErrors(sql.unsafe<SortedRow>(text, [...given, ...page])), { scans: !isTagged })
@@ -75,7 +76,7 @@ export const make = (
         next:
           last === undefined || rows.length <= limit
             ? undefined
-            : writeCursor(sort, { value: last.place, id: last.id, newest: after?.newest ?? last.newest }),
+            : writeCursor(sort, { value: last.place, id: last.id, newest: after?.newest ?? last.newest, at }),
         sortedAmong: last !== undefined && last.looked >= maxSortedJobs ? maxSortedJobs : undefined
       }
     })
