@@ -99,6 +99,10 @@ const below = (path: string, url: string): string | undefined => {
   return rest === "" ? "/" : rest.startsWith("?") ? `/${rest}` : rest.startsWith("/") ? rest : undefined
 }
 
+/** The answer to requests after `close`. */
+const closed = "Mission Control is closed because the app is stopping.\n"
+const plain = { "content-type": "text/plain; charset=utf-8", "retry-after": "1" }
+
 /** The URL as the client sent it. Express and Connect cut the path of a router off. */
 const urlOf = (request: IncomingMessage): string =>
   Predicate.hasProperty(request, "originalUrl") && typeof request.originalUrl === "string"
@@ -149,25 +153,24 @@ export const missionControl = <R = IncomingMessage | Request>(
     const control = await run(Scope.extend(make(mount), scope))
     return { control, end: () => run(Scope.close(scope, Exit.void)) }
   }
-  const started = start()
-  // Every request reports it.
-  started.catch(() => {})
+  let started: ReturnType<typeof start> | undefined
+  /** Built for the first visitor: most processes of an app show no pages. */
+  const built = () => (started ??= start())
 
-  const close = () =>
-    (closing ??= started.then(
-      async ({ end }) => {
-        opened.stops.delete(close)
-        await end()
-      },
-      () => {}
-    ))
+  const end = async () => {
+    opened.stops.delete(close)
+    const running = await started?.catch(() => undefined)
+    await running?.end()
+  }
+  const close = () => (closing ??= end())
   opened.stops.add(close)
 
   const visitor = async (request: unknown) => visitorOf(await options.authorize(request as R))
 
   const answer = async (request: IncomingMessage, response: ServerResponse, url: string) => {
+    if (closing !== undefined) return void response.writeHead(503, plain).end(closed)
     const who = await visitor(request)
-    const { control } = await started
+    const { control } = await built()
     const { url: outer } = request
     // The app may log the URL later, so it changes only while the request is taken.
     Object.assign(request, { url })
@@ -186,8 +189,9 @@ export const missionControl = <R = IncomingMessage | Request>(
       })
     },
     fetch: async (request) => {
+      if (closing !== undefined) return new Response(closed, { status: 503, headers: plain })
       const who = await visitor(request)
-      const { control } = await started
+      const { control } = await built()
       return control.fetch(requestBelow(mount.path, request), who)
     },
     close,

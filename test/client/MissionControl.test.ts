@@ -143,6 +143,12 @@ describe("missionControl, as a handler of web standard requests", () => {
     await control.close()
     while (!(await reader.read()).done);
     await control.close()
+
+    const refused = await open()
+    expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining("Mission Control is closed")])
+    await serving(control.handler, async (url) => {
+      expect((await fetch(`${url}/ops/ui/`, { headers: ada })).status).toBe(503)
+    })
   })
 
   it("refuses wrong options, and lets nobody in because of a wrong answer", async () => {
