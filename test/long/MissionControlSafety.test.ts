@@ -172,10 +172,10 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await page.getByText("Disconnected.", { exact: true }).waitFor()
           await page.evaluate(`location.hash = "#/overview"`)
-          await page.getByText("Disconnected: warnings are unknown").waitFor()
+          await page.getByText("Disconnected: incidents are unknown").waitFor()
         })
         expect(yield* step(() => page.getByRole("alert").count())).toBe(1)
-        expect(yield* step(() => page.getByText("No warnings").count())).toBe(0)
+        expect(yield* step(() => page.getByText("No incidents").count())).toBe(0)
         yield* step(async () => {
           await page.goBack()
           await page.getByText("Waiting for the service…").waitFor()

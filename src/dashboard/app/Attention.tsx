@@ -221,10 +221,10 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
     setOpen(!open)
   }
   if (awake.length + snoozed.length === 0 || trouble !== undefined) {
-    const words = trouble === undefined ? "Loading warnings…" : `${troubleWords[trouble]}: warnings are unknown`
+    const words = trouble === undefined ? "Loading incidents…" : `${troubleWords[trouble]}: incidents are unknown`
     return (
       <div class="notice" role="status">
-        {isKnown ? <span class="state done">No warnings</span> : words}
+        {isKnown ? <span class="state done">No incidents</span> : words}
       </div>
     )
   }
@@ -246,7 +246,7 @@ export const Attention = ({ queues }: { readonly queues: ReadonlyArray<Queue> | 
           />
         ))}
       </ul>
-      {awake.length > 0 || open ? null : <span class="state done">No warnings</span>}
+      {awake.length > 0 || open ? null : <span class="state done">No incidents</span>}
       {hidden.length === 0 ? null : (
         <button type="button" class="link" aria-expanded={open} onClick={turn}>
           {open ? "Show less" : `Show ${hidden.join(", ")}`}
