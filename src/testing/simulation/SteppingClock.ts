@@ -1,4 +1,5 @@
 import { Clock, Duration, Effect } from "effect"
+import type { AlarmClock } from "../../core/LoopSchedule.js"
 import { drawn } from "./Seed.js"
 
 // Virtual time that jumps from one sleeper to the next. It moves only when `step` is called.
@@ -123,7 +124,7 @@ export class SteppingClock {
    * Returns the Clock of one process. Its monotonic time starts at an arbitrary origin per process; with a `pace` below
    * 1 it runs slow, and sleeps take longer.
    */
-  clockOf(owner: string, now: () => number, pace = 1): Clock.Clock {
+  clockOf(owner: string, now: () => number, pace = 1): AlarmClock {
     const origin = Math.floor(drawn(0, `boot ${owner}`) * 1_000_000_000)
     const nanos = () => BigInt(Math.floor((this.millis - origin) * pace)) * 1_000_000n
     return {
@@ -132,6 +133,18 @@ export class SteppingClock {
       unsafeCurrentTimeNanos: nanos,
       currentTimeMillis: Effect.sync(now),
       currentTimeNanos: Effect.sync(nanos),
+      alarm: (fiber, delay, ring) => {
+        if (!Number.isFinite(delay)) return () => {}
+        const cancel = this.after(owner, delay / pace, () => {
+          fiber.removeObserver(cancel)
+          fiber.currentScheduler.scheduleTask(ring, 0)
+        })
+        fiber.addObserver(cancel)
+        return () => {
+          fiber.removeObserver(cancel)
+          cancel()
+        }
+      },
       sleep: (duration) =>
         Effect.async<void>((resume) => {
           const millis = Duration.toMillis(duration)

@@ -1,4 +1,4 @@
-import { Context, Duration, Effect, Option, Schedule, type Scope, Stream, SubscriptionRef } from "effect"
+import { Context, Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { Leadership, TermEnded } from "../../cluster/Leadership.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Term } from "../../core/Ids.js"
@@ -53,22 +53,25 @@ const make = Effect.gen(function* () {
   const { lease } = yield* ClusterConfig
   const pod = yield* Pod
   const metrics = yield* Metrics
-  const current = yield* SubscriptionRef.make<Option.Option<Term>>(Option.none())
+  let current: Option.Option<Term> = Option.none()
+  /** Start and interrupt the work of this pod as leader. */
+  const followers = new Set<(term: Option.Option<Term>) => Effect.Effect<void>>()
   const every = Duration.times(lease, 1 / 3)
   const latch = makeLatch()
   let leadsUntil = Number.NEGATIVE_INFINITY
   /** True when the last campaign got no answer, so this pod may hold the lease without knowing it. */
   let isUncertain = false
 
+  /** Uninterruptible, because the work of the term that ends may be what ended it. All of its work must end. */
   const set = (term: Option.Option<Term>) =>
     Effect.gen(function* () {
-      const before = yield* SubscriptionRef.get(current)
-      if (Option.getEquivalence<Term>((a, b) => a === b)(before, term)) return
-      yield* SubscriptionRef.set(current, term)
+      if (Option.getEquivalence<Term>((a, b) => a === b)(current, term)) return
+      current = term
+      for (const follow of followers) yield* follow(term)
       yield* Effect.logInfo(
         Option.isSome(term) ? `leading the cluster in term ${term.value}` : "no longer leading the cluster"
       )
-    })
+    }).pipe(Effect.uninterruptible)
 
   const campaign = Effect.gen(function* () {
     const sentAt = yield* steadyNow
@@ -87,9 +90,7 @@ const make = Effect.gen(function* () {
   )
 
   const endTerm = (term: Term) =>
-    Effect.flatMap(SubscriptionRef.get(current), (now) =>
-      Option.contains(now, term) ? set(Option.none()) : Effect.void
-    )
+    Effect.suspend(() => (Option.contains(current, term) ? set(Option.none()) : Effect.void))
 
   /** Ends the term when a step finds that another pod leads, which is not a failure of the step. */
   const endingTermOnLoss = (term: Term, step: Step): Step => ({
@@ -102,18 +103,31 @@ const make = Effect.gen(function* () {
   })
 
   const whileLeading = <R>(work: (term: Term) => Effect.Effect<void, never, R>) =>
-    current.changes.pipe(
-      Stream.flatMap((term) => (Option.isSome(term) ? Stream.fromEffect(work(term.value)) : Stream.empty), {
-        switch: true
-      }),
-      Stream.runDrain,
-      Effect.forkScoped,
-      Effect.asVoid
-    )
+    Effect.gen(function* () {
+      const scope = yield* Effect.scope
+      const context = yield* Effect.context<R>()
+      let running: Fiber.RuntimeFiber<void> | undefined
+      const follow = (term: Option.Option<Term>): Effect.Effect<void> =>
+        Effect.suspend(() => {
+          const before = running
+          // Without waiting for its end: it may be what has ended the term.
+          if (Option.isNone(term)) return before === undefined ? Effect.void : Fiber.interruptFork(before)
+          const ended = before === undefined ? Effect.void : Fiber.interrupt(before)
+          const next = Effect.zipRight(ended, Effect.interruptible(Effect.provide(work(term.value), context)))
+          return Effect.map(Effect.forkIn(next, scope), (fiber) => {
+            running = fiber
+          })
+        })
+      yield* Effect.acquireRelease(
+        Effect.sync(() => followers.add(follow)),
+        () => Effect.sync(() => followers.delete(follow))
+      )
+      yield* follow(current)
+    })
 
   yield* Effect.addFinalizer(() =>
     Effect.gen(function* () {
-      const term = yield* SubscriptionRef.get(current)
+      const term = current
       yield* set(Option.none())
       if (Option.isNone(term) && !isUncertain) return
       // A campaign without an answer may have started a new term, so resign from any term and not only from the known one.
@@ -135,11 +149,11 @@ const make = Effect.gen(function* () {
   })
   yield* Effect.forkScoped(repeatLoop(campaigning))
   const gauge = metrics.series(leads, {})
-  yield* metrics.onRead(Effect.map(SubscriptionRef.get(current), (term) => gauge.set(Option.isSome(term) ? 1 : 0)))
+  yield* metrics.onRead(Effect.sync(() => gauge.set(Option.isSome(current) ? 1 : 0)))
   yield* Effect.addFinalizer(() => Effect.sync(() => gauge.set(0)))
 
   return Leader.of({
-    term: SubscriptionRef.get(current),
+    term: Effect.sync(() => current),
     whileLeading,
     runLoop: (loopOf) =>
       whileLeading((term) => {

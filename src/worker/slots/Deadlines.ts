@@ -30,12 +30,14 @@ const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect
 
   const check = Effect.gen(function* () {
     const now = yield* steadyNow
-    nextLook = Number.POSITIVE_INFINITY
+    let first = Number.POSITIVE_INFINITY
     for (const [slot, onLate] of watched) {
       const deadline = deadlineOf(slot)
       if (deadline <= now) yield* onLate
-      else nextLook = Math.min(nextLook, deadline)
+      else first = Math.min(first, deadline)
     }
+    // The deadline of a run that has ended stays: later runs have later ones, and need not wake the loop.
+    if (first < Number.POSITIVE_INFINITY || nextLook <= now) nextLook = first
     yield* idleUntil(() => {
       let first = Number.POSITIVE_INFINITY
       for (const slot of watched.keys()) first = Math.min(first, deadlineOf(slot))
@@ -59,7 +61,9 @@ const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect
     watch: (slot, onLate) => void watched.set(slot, onLate),
     forget: (slot) => void watched.delete(slot),
     began: (slot) => {
-      if (slot.run !== undefined && slot.run.deadline < nextLook) latch.open()
+      if (slot.run === undefined || slot.run.deadline >= nextLook) return
+      nextLook = slot.run.deadline
+      latch.open()
     }
   }
 })
