@@ -101,24 +101,48 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
 export type { HandlerLog, LogLine }
 
 /** A log whose lines have the annotations of the runtime, and these, and are stored with the attempt. */
-export const logOf = (
-  runtime: Runtime.Runtime<never>,
-  attempt: AttemptLog.AttemptLog | undefined,
-  annotations: Readonly<Record<string, unknown>> = {}
-): HandlerLog => {
-  const line =
-    (level: LogLevel.LogLevel): LogLine =>
-    (...given) =>
-      // Fields are not annotations: they would replace those of the same name, and their values are read when a line is made.
+export class RunLog implements HandlerLog {
+  readonly #runtime: Runtime.Runtime<never>
+  readonly #attempt: AttemptLog.AttemptLog | undefined
+  readonly #annotations: Readonly<Record<string, unknown>>
+
+  constructor(
+    runtime: Runtime.Runtime<never>,
+    attempt: AttemptLog.AttemptLog | undefined,
+    annotations: Readonly<Record<string, unknown>> = {}
+  ) {
+    this.#runtime = runtime
+    this.#attempt = attempt
+    this.#annotations = annotations
+  }
+
+  // The functions are made when they are read, because most handlers log nothing. They need no `this`.
+  get debug(): LogLine {
+    return this.#line(LogLevel.Debug)
+  }
+
+  get info(): LogLine {
+    return this.#line(LogLevel.Info)
+  }
+
+  get warn(): LogLine {
+    return this.#line(LogLevel.Warning)
+  }
+
+  get error(): LogLine {
+    return this.#line(LogLevel.Error)
+  }
+
+  #line(level: LogLevel.LogLevel): LogLine {
+    // Fields are not annotations: they would replace those of the same name, and their values are read when a line is made.
+    return (...given) =>
       void Runtime.runSync(
-        runtime,
-        Effect.logWithLevel(level, ...given).pipe(Effect.annotateLogs(annotations), AttemptLog.within(attempt))
+        this.#runtime,
+        Effect.logWithLevel(level, ...given).pipe(
+          Effect.annotateLogs(this.#annotations),
+          AttemptLog.within(this.#attempt)
+        )
       )
-  return {
-    debug: line(LogLevel.Debug),
-    info: line(LogLevel.Info),
-    warn: line(LogLevel.Warning),
-    error: line(LogLevel.Error)
   }
 }
 
@@ -214,7 +238,7 @@ class RunningPromise implements PromiseJobContext {
     this.attempt = job.attempt
     this.attempts = job.attempts
     this.meta = job.meta
-    this.log = logOf(runtime, job.attemptLog)
+    this.log = new RunLog(runtime, job.attemptLog)
     this.run = runIn(runtime)
     this.#job = job
     this.#clock = clock

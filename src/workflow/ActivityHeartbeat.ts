@@ -41,6 +41,8 @@ export const watched =
       const watch = new AttemptWatch(host, () => clock.unsafeCurrentTimeMillis(), { ...activity, ...limits })
       return yield* code.pipe(
         Effect.provideService(CurrentWatch, watch),
-        Effect.onExit((exit) => Effect.promise(() => watch.close(Exit.isSuccess(exit))))
+        Effect.onExit((exit) =>
+          Exit.isSuccess(exit) ? Effect.sync(() => watch.close()) : Effect.promise(() => watch.closeFailed())
+        )
       )
     })

@@ -53,7 +53,7 @@ export class AttemptWatch {
   private details: unknown
   /** Whether a heartbeat is not stored yet. */
   private isUnsaved = false
-  private written: Promise<void> = Promise.resolve()
+  private written: Promise<void> | undefined
   private pause: Fiber.RuntimeFiber<void> | undefined
 
   constructor(
@@ -107,7 +107,7 @@ export class AttemptWatch {
     const { attempt, name, startedAt, timeout } = this.watched
     const timeoutAt = timeout === undefined ? undefined : startedAt + timeout
     this.isUnsaved = false
-    this.written = this.written
+    this.written = (this.written ?? Promise.resolve())
       .then(() => this.host.storeHeartbeat({ name, attempt, startedAt, timeoutAt, details: this.details }))
       .catch(() => {
         // The next heartbeat is stored, or the lease is lost and the run is stopped.
@@ -150,11 +150,16 @@ export class AttemptWatch {
     return Effect.raceFirst(total, silence)
   }
 
-  /** The attempt has ended. Without a result, its last heartbeat is stored for the next attempt. */
-  async close(isDone: boolean): Promise<void> {
+  /** The attempt has ended. */
+  close(): void {
     this.isOver = true
-    for (const fiber of [this.timer, this.pause]) if (fiber !== undefined) this.host.watch(Fiber.interrupt(fiber))
-    if (isDone) return
+    if (this.timer !== undefined) this.host.watch(Fiber.interrupt(this.timer))
+    if (this.pause !== undefined) this.host.watch(Fiber.interrupt(this.pause))
+  }
+
+  /** The attempt has ended without a result. Its last heartbeat is stored for the next attempt. */
+  async closeFailed(): Promise<void> {
+    this.close()
     await (this.isUnsaved ? this.save() : this.written)
   }
 

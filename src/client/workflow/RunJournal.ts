@@ -1,7 +1,7 @@
 import { Cause, Effect, Exit, type Fiber, Option, Runtime } from "effect"
 import { watchdog } from "../../core/Watchdog.js"
 import * as AttemptLog from "../../handlers/AttemptLog.js"
-import { type HandlerLog, logOf } from "../../handlers/Handler.js"
+import { type HandlerLog, RunLog } from "../../handlers/Handler.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { Answer } from "../../queue/workflow/Asks.js"
@@ -46,6 +46,8 @@ export class RunJournal extends Journal implements WatchHost {
   /** Whether a result that must be delivered apart from others is being delivered. */
   private isApart = false
 
+  private readonly attemptLog: AttemptLog.AttemptLog | undefined
+
   constructor(
     execution: ClaimedExecution,
     readonly services: RunServices,
@@ -55,11 +57,12 @@ export class RunJournal extends Journal implements WatchHost {
     mayWrite: () => boolean
   ) {
     super(execution, services.workflows, mayWrite)
+    this.attemptLog = AttemptLog.currentIn(runtime)
   }
 
   /** The log of a step's code. */
   log(step: string): HandlerLog {
-    return logOf(this.runtime, AttemptLog.currentIn(this.runtime), { [stepAnnotation]: step })
+    return new RunLog(this.runtime, this.attemptLog, { [stepAnnotation]: step })
   }
 
   /** Starts an effect that limits a step, such as a timer. */

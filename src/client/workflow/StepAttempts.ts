@@ -63,10 +63,20 @@ export interface AttemptHost {
   block(wait: Suspension.Wait, on: OnWait): void
 }
 
-/** A class, because V8 makes a hidden class for each object literal with a getter. */
+const makeSignal = Symbol("makeSignal")
+
+/** One getter for all contexts: with its own getter, V8 would keep each context as a slow hash table. */
+const readingSignal: PropertyDescriptor & ThisType<AttemptContext> = {
+  get() {
+    return this[makeSignal]()
+  },
+  enumerable: true
+}
+
 class AttemptContext implements StepContext {
   /** An own property, so that a copy of the context has it too. Made when it is read. */
   declare readonly signal: AbortSignal
+  readonly [makeSignal]: () => AbortSignal
 
   constructor(
     readonly idempotencyKey: string,
@@ -76,7 +86,8 @@ class AttemptContext implements StepContext {
     readonly heartbeat: StepContext["heartbeat"],
     signal: () => AbortSignal
   ) {
-    Object.defineProperty(this, "signal", { get: signal, enumerable: true })
+    this[makeSignal] = signal
+    Object.defineProperty(this, "signal", readingSignal)
   }
 }
 
@@ -85,6 +96,8 @@ const millisOf = (duration: DurationInput | undefined): number | undefined =>
 
 /** Runs steps whose code may fail. */
 export class StepAttempts {
+  private readonly now = () => this.host.now()
+
   constructor(private readonly host: AttemptHost) {}
 
   /** Starts a step, with its retries. The delays between attempts are waits like others. */
@@ -138,7 +151,7 @@ export class StepAttempts {
     const { aborts, undoing } = this.host
     const canUndo = given.options.undo !== undefined || undoing !== undefined
     if (given.options.undo !== undefined) this.host.begun.add(given.name)
-    const watch = new AttemptWatch(journal, () => this.host.now(), {
+    const watch = new AttemptWatch(journal, this.now, {
       name: given.name,
       attempt,
       startedAt,
@@ -169,10 +182,7 @@ export class StepAttempts {
       })
       const { run } = this.host.execution
       // Nothing is recorded for code that goes on after its attempt has timed out.
-      const record = async (stored: Stored) => {
-        if (watch.isOver) throw new Stopped()
-        return journal.write(stepOf(stored))
-      }
+      const record = (stored: Stored) => (watch.isOver ? Promise.reject(new Stopped()) : journal.write(stepOf(stored)))
       const recordInside = (stored: Stored) =>
         Effect.suspend(() =>
           watch.isOver ? new LeaseLost({ id: run.id }) : journal.workflows.record(run, stepOf(stored))
@@ -182,10 +192,10 @@ export class StepAttempts {
       try {
         stored = await watch.within(given.perform(context, record, recordInside))
         this.host.execution.state.recorded = true
-        void watch.close(true)
+        watch.close()
       } catch (thrown) {
         const error = Thrown.plain(thrown)
-        await watch.close(false)
+        await watch.closeFailed()
         if (error instanceof Stopped) throw error
         // An interrupted step has not failed.
         if (aborts.isAborted(canUndo)) return
