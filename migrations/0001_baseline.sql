@@ -147,6 +147,31 @@ create index job_claim on job (queue, priority, run_at, id) with (deduplicate_it
 create index job_key on job (queue, key, priority, run_at, id) with (deduplicate_items = off)
   where key is not null and finished_at is null;
 
+-- The jobs of a key start in the order in which they were stored, although the clocks of the processes that store them
+-- differ a little: a job that is due goes behind those of its key that come later and were due when they were stored. It
+-- ignores those of a clock that is seconds ahead. `created_at` follows, because `run_at > created_at` means scheduled.
+create function follow_key() returns trigger
+language plpgsql
+set search_path from current
+as $$
+declare
+  last timestamptz;
+begin
+  select j.run_at into last from job j
+  where j.queue = new.queue and j.key = new.key and j.priority = new.priority and j.finished_at is null
+    and (j.run_at, j.id) > (new.run_at, new.id) and j.run_at < new.run_at + interval '5 s' and j.run_at <= j.created_at
+  order by j.run_at desc limit 1;
+  if found then
+    new.run_at := last + interval '1 microsecond';
+    new.created_at := greatest(new.created_at, new.run_at);
+  end if;
+  return new;
+end
+$$;
+
+create trigger job_follow_key before insert on job
+for each row when (new.key is not null and new.run_at <= new.created_at) execute function follow_key();
+
 -- The job that holds a dedupe key. Enforced by every insert; used by enqueue to find the holder.
 create unique index job_dedupe on job (dedupe_key)
   where dedupe_key is not null and (dedupe_scope = 'retained' or finished_at is null);

@@ -233,4 +233,49 @@ export const keyLaws = (law: Law): void => {
       expect(Math.max(...counts.values())).toBeLessThanOrEqual(2)
     })
   )
+
+  for (const order of ["serial", "strict"] as const) {
+    law(`${order}: jobs of a key start in the order in which they were stored, although the clocks differ`, (line) =>
+      Effect.gen(function* () {
+        yield* keyed(line, 1, order)
+        yield* put(line, "a1")
+        yield* line.setBack("300 millis")
+        yield* put(line, "a2", "b1", "a3")
+        yield* put(line, "a4")
+        expect(names(yield* claimNow(line))).toEqual(["b1"])
+        for (const name of ["a1", "a2", "a3", "a4"]) {
+          const claimed = yield* line.claim()
+          expect(names(claimed)).toEqual([name])
+          yield* finish(line, claimed)
+        }
+      })
+    )
+
+    law(`${order}: jobs of a key that are stored at one time start in that order, whatever their ids`, (line) =>
+      Effect.gen(function* () {
+        yield* keyed(line, 1, order)
+        const [first, second] = [yield* line.newId, yield* line.newId]
+        yield* line.put({ key: "a", id: second, payload: "a1" })
+        yield* line.put({ key: "a", id: first, payload: "a2" })
+        for (const name of ["a1", "a2"]) {
+          const claimed = yield* line.claim()
+          expect(names(claimed)).toEqual([name])
+          yield* finish(line, claimed)
+        }
+      })
+    )
+  }
+
+  law("a job of a key that is scheduled does not hold those that are due", (line) =>
+    Effect.gen(function* () {
+      yield* keyed(line, 1, "strict")
+      yield* line.put({ key: "a", payload: "later", runAt: (yield* line.now) + 3_000 })
+      yield* put(line, "a1")
+      const claimed = yield* claimNow(line)
+      expect(names(claimed)).toEqual(["a1"])
+      yield* finish(line, claimed)
+      yield* line.advance("3 seconds")
+      expect(names(yield* claimNow(line))).toEqual(["later"])
+    })
+  )
 }

@@ -36,6 +36,12 @@ export type Ports =
 /** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 
+/** What moves the clock of the laws of the queue. */
+export interface Clocks {
+  readonly advance: Advance
+  readonly setBack: Advance
+}
+
 /** The context of a law: the ports, a queue that no other law uses, and helpers. */
 export interface Line {
   readonly queue: typeof Queue.Service
@@ -52,6 +58,8 @@ export interface Line {
   readonly routes: typeof Routes.Service
   readonly transactions: typeof Transactions.Service
   readonly advance: Advance
+  /** Sets the clock back, as if the next call came from a process whose clock is behind. */
+  readonly setBack: Advance
   readonly now: Effect.Effect<number>
   /** The queue's name; also a unique prefix for keys and kinds. */
   readonly name: string
@@ -86,7 +94,7 @@ export const ends = {
 
 let opened = 0
 
-const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
+const open = ({ advance, setBack }: Clocks): Effect.Effect<Line, never, Ports> =>
   Effect.gen(function* () {
     opened += 1
     const name = `law-${opened}`
@@ -152,6 +160,7 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
       routes,
       transactions,
       advance,
+      setBack,
       now,
       name,
       pod,
@@ -179,6 +188,6 @@ const open = (advance: Advance): Effect.Effect<Line, never, Ports> =>
 export type Law = (name: string, story: (line: Line) => Effect.Effect<void, unknown>) => void
 
 export const lawOf =
-  (test: Vitest.Test<Ports>, advance: Advance): Law =>
+  (test: Vitest.Test<Ports>, clocks: Clocks): Law =>
   (name, story) =>
-    test(name, () => Effect.flatMap(open(advance), story))
+    test(name, () => Effect.flatMap(open(clocks), story))

@@ -13,7 +13,7 @@ import { followUpLaws } from "./FollowUpLaws.js"
 import { jobAdminLaws } from "./JobAdminLaws.js"
 import { keyLaws } from "./KeyLaws.js"
 import { kindsLaws } from "./KindsLaws.js"
-import { type Advance, lawOf, type Ports } from "./Line.js"
+import { type Clocks, lawOf, type Ports } from "./Line.js"
 import { logLaws } from "./LogLaws.js"
 import { operationsLaws } from "./OperationsLaws.js"
 import { overviewLaws } from "./OverviewLaws.js"
@@ -79,15 +79,15 @@ const chapters = {
 
 /**
  * Laws of the queue's ports. All laws share the layer and its data. `clock` says whether they run under the test clock
- * or under one that the layer sets; `advance` moves it.
+ * or under one that the layer sets; `advance` and `setBack` move it.
  */
 export const queueLaws = (
   name: string,
   layer: Layer.Layer<Ports>,
-  options: { readonly clock: "test" | "live"; readonly advance: Advance }
+  options: { readonly clock: "test" | "live" } & Clocks
 ): void =>
   withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
     for (const [chapter, laws] of Object.entries(chapters)) {
-      describe(chapter, () => laws(lawOf(it.effect, options.advance)))
+      describe(chapter, () => laws(lawOf(it.effect, options)))
     }
   })

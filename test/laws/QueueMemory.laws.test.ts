@@ -1,4 +1,4 @@
-import { Layer, TestClock } from "effect"
+import { Clock, Duration, Effect, Layer, TestClock } from "effect"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
@@ -7,12 +7,11 @@ import { tallyLaws } from "./TallyLaws.js"
 
 const layer = Layer.merge(QueueMemory.layer, Transactions.layerMemory).pipe(Layer.provide(Wakeups.layer))
 
-queueLaws("the queue in memory", layer, {
-  clock: "test",
-  advance: TestClock.adjust
-})
+const setBack = (by: Duration.DurationInput) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => TestClock.setTime(now - Duration.toMillis(by)))
 
-tallyLaws("counting in memory", layer, {
-  clock: "test",
-  advance: TestClock.adjust
-})
+const clocks = { clock: "test", advance: TestClock.adjust, setBack } as const
+
+queueLaws("the queue in memory", layer, clocks)
+
+tallyLaws("counting in memory", layer, clocks)

@@ -13,6 +13,8 @@ const layer = Layer.merge(QueuePg.layer, Transactions.layer).pipe(
   Layer.provideMerge(SteppableClock.layer)
 )
 
-queueLaws("the queue on PostgreSQL", layer, { clock: "live", advance: SteppableClock.advance })
+const clocks = { clock: "live", advance: SteppableClock.advance, setBack: SteppableClock.setBack } as const
 
-tallyLaws("counting on PostgreSQL", layer, { clock: "live", advance: SteppableClock.advance })
+queueLaws("the queue on PostgreSQL", layer, clocks)
+
+tallyLaws("counting on PostgreSQL", layer, clocks)

@@ -4,7 +4,7 @@ import { type AttemptEnd, End, type NextStatus } from "../../src/queue/AttemptEn
 import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
-import { type Advance, ends, type Law, type Line, lawOf, type Ports } from "./Line.js"
+import { type Clocks, ends, type Law, type Line, lawOf, type Ports } from "./Line.js"
 
 /** Counts of a kind in the law's queue since the last call, over all minutes. */
 const counted = (line: Line, kind = "greet", queue = line.name) =>
@@ -154,11 +154,9 @@ const laws = (law: Law) => {
 export const tallyLaws = (
   name: string,
   layer: Layer.Layer<Ports>,
-  options: { readonly clock: "test" | "live"; readonly advance: Advance }
+  options: { readonly clock: "test" | "live" } & Clocks
 ): void => {
   const tally = Layer.effect(Tally, Tally.make).pipe(Layer.provide(Metrics.layer))
   const whole = Layer.merge(Layer.provide(layer, tally), tally)
-  withLayer(whole, { excludeTestServices: options.clock === "live" })(name, (it) =>
-    laws(lawOf(it.effect, options.advance))
-  )
+  withLayer(whole, { excludeTestServices: options.clock === "live" })(name, (it) => laws(lawOf(it.effect, options)))
 }

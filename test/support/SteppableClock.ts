@@ -31,10 +31,15 @@ export const make = (
 /** Sets Effect's Clock to one that only `advance` moves, for tests that wait for real events but not for time. */
 export const layer: Layer.Layer<never> = Layer.unwrapEffect(Effect.sync(() => Layer.setClock(make())))
 
-/** Advances the steppable Clock of the current fiber. */
-export const advance = (by: Duration.DurationInput): Effect.Effect<void> =>
+const step = (millis: number): Effect.Effect<void> =>
   Effect.clockWith((clock) =>
     isSteppable(clock)
-      ? Effect.sync(() => clock.step(Duration.toMillis(by)))
+      ? Effect.sync(() => clock.step(millis))
       : Effect.dieMessage("the Clock here is not steppable: provide SteppableClock.layer")
   )
+
+/** Advances the steppable Clock of the current fiber. */
+export const advance = (by: Duration.DurationInput): Effect.Effect<void> => step(Duration.toMillis(by))
+
+/** Sets it back. */
+export const setBack = (by: Duration.DurationInput): Effect.Effect<void> => step(-Duration.toMillis(by))

@@ -53,6 +53,26 @@ export const newRow = (job: StampedJob, now: number): JobRow => ({
   batch: job.batch ?? undefined
 })
 
+/** How far the clocks of processes may differ, in milliseconds. */
+const clockError = 5_000
+
+/** The row behind those of its key that come later and were due when they were stored, like the trigger `follow_key`. */
+const followingKey = (table: Table, row: JobRow): JobRow => {
+  const { key, priority, queue, runAt } = row
+  if (key === undefined || runAt > row.createdAt) return row
+  const isLater = (other: JobRow) =>
+    other.queue === queue &&
+    other.key === key &&
+    other.priority === priority &&
+    (other.runAt > runAt || (other.runAt === runAt && other.id > row.id)) &&
+    other.runAt < runAt + clockError &&
+    other.runAt <= other.createdAt
+  const later = [...table.pending(queue), ...table.running()].filter(isLater)
+  if (later.length === 0) return row
+  const next = Math.max(...later.map((other) => other.runAt)) + 0.001
+  return { ...row, runAt: next, createdAt: Math.max(row.createdAt, next) }
+}
+
 const hasLapsed = ({ dedupe, status }: JobRow, now: number) =>
   dedupe?.until !== undefined && dedupe.until <= now && (status === "done" || status === "dead")
 
@@ -82,7 +102,7 @@ const storeOne = (table: Table, job: StampedJob, now: number): Enqueued => {
   if (standing === undefined) {
     const lapsed = job.dedupeKey === null ? undefined : table.holderOf(job.dedupeKey)
     if (lapsed !== undefined) table.put({ ...lapsed, dedupe: undefined })
-    table.put(newRow(job, now))
+    table.put(followingKey(table, newRow(job, now)))
     table.tally.of(job.queue, job.kind).enqueued(1, now)
     return enqueued(job.id)
   }
