@@ -216,6 +216,15 @@ describe("a regression", () => {
     patient
   )
 
+  it.live(
+    "of an execution that a child wakes in the call with its own end passes",
+    () =>
+      Simulation.regression(
+        '{"seed":5339,"jobs":13,"pods":3,"slowClocks":true,"steps":[{"at":3,"_tag":"Enqueue","nth":4},{"at":3,"_tag":"Enqueue","nth":10},{"at":3,"_tag":"Enqueue","nth":13},{"at":4,"_tag":"Enqueue","nth":1},{"at":4,"_tag":"Enqueue","nth":2,"pod":"pod-1"},{"at":4,"_tag":"Enqueue","nth":8},{"at":9,"_tag":"Enqueue","nth":12},{"at":2259,"_tag":"Disconnect","pod":"pod-2","millis":11291}],"faults":[{"who":"pod-1.1","call":"Kinds.register","nth":1,"kind":"lost"},{"who":"pod-3.1","call":"Kinds.register","nth":1,"kind":"lost"},{"who":"pod-2.1","call":"Kinds.register","nth":1,"kind":"lost"},{"who":"pod-3.2","call":"Routes.register","nth":1,"kind":"refused"},{"who":"pod-2.2","call":"Routes.register","nth":1,"kind":"lost"},{"who":"pod-3.3","call":"Pods.beat","nth":1,"kind":"lost"},{"who":"pod-1.2","call":"Queues.declare","nth":1,"kind":"refused"},{"who":"pod-1.3","call":"RateLimits.register","nth":1,"kind":"slow"},{"who":"pod-3.4","call":"Queue.recoverAbandoned","nth":1,"kind":"lost"},{"who":"pod-3.5","call":"Schedules.nextInstant","nth":1,"kind":"refused"},{"who":"pod-3.5","call":"RateLimits.acquire","nth":2,"kind":"slow"},{"who":"pod-3.5","call":"Queue.finalize","nth":3,"kind":"slow"},{"who":"pod-3.5","call":"work in plain","nth":4,"kind":"dropped"},{"who":"pod-1.3","call":"Queues.all","nth":1,"kind":"lost"},{"who":"pod-3.5","call":"Shares.all","nth":2,"kind":"refused"},{"who":"pod-2.8","call":"RateLimits.register","nth":1,"kind":"refused"},{"who":"pod-3.5","call":"Workflows.children","nth":1,"kind":"lost"}]}'
+      ),
+    patient
+  )
+
   it.effect("refuses a line that is not one", () =>
     Effect.gen(function* () {
       for (const line of ["seed 42", "{}", '{"seed":1,"jobs":1,"pods":"2","steps":[],"faults":[]}'])

@@ -374,9 +374,10 @@ export class History {
     this.pinned.delete(job)
   }
 
-  private ended(call: Call, before: JobRow, { reason, id, status }: JobRow): void {
+  private ended(call: Call, before: JobRow, { reason, id, run, status }: JobRow): void {
     const end = endOf(call, before)?.end
-    if (end === undefined) return
+    // The end of a child in the same call wakes an execution before its own end is written.
+    if (end === undefined || run !== undefined) return
     if (end._tag === "Again" && end.parked === true) this.parked.add(id)
     if (end._tag === "Suspended" && end.continues !== undefined) this.continued(id)
     if (end._tag === "Again" && end.dying !== undefined) this.attempts.delete(id)
