@@ -1,4 +1,4 @@
-import { Cause, type Clock, Effect, Exit, LogLevel, Runtime, type Scope } from "effect"
+import { Cause, type Clock, Effect, Exit, Runtime, type Scope } from "effect"
 import { decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { Outcome } from "../core/Outcome.js"
@@ -8,10 +8,10 @@ import type { Enqueued, Queue } from "../queue/Queue.js"
 import type { DeclaredRateLimit } from "../rate-limits/LimitOptions.js"
 import * as RateLimit from "../rate-limits/RateLimit.js"
 import type { RateLimits } from "../rate-limits/RateLimits.js"
-import * as AttemptLog from "./AttemptLog.js"
 import type { JobContext } from "./JobContext.js"
 import type * as PromiseContext from "./PromiseContext.js"
 import type { HandlerLog, LogLine } from "./PromiseContext.js"
+import { RunLog } from "./RunLog.js"
 
 // A handler returns an `Outcome`, or any other value, which becomes the job's result. Failures and defects are retried;
 // a defect is stored with its stack trace. An `Outcome` in the error channel counts like a returned one.
@@ -99,52 +99,6 @@ export const opened = <R>(handler: Handler<R>): Effect.Effect<Handler<R>, never,
 }
 
 export type { HandlerLog, LogLine }
-
-/** A log whose lines have the annotations of the runtime, and these, and are stored with the attempt. */
-export class RunLog implements HandlerLog {
-  readonly #runtime: Runtime.Runtime<never>
-  readonly #attempt: AttemptLog.AttemptLog | undefined
-  readonly #annotations: Readonly<Record<string, unknown>>
-
-  constructor(
-    runtime: Runtime.Runtime<never>,
-    attempt: AttemptLog.AttemptLog | undefined,
-    annotations: Readonly<Record<string, unknown>> = {}
-  ) {
-    this.#runtime = runtime
-    this.#attempt = attempt
-    this.#annotations = annotations
-  }
-
-  // The functions are made when they are read, because most handlers log nothing. They need no `this`.
-  get debug(): LogLine {
-    return this.#line(LogLevel.Debug)
-  }
-
-  get info(): LogLine {
-    return this.#line(LogLevel.Info)
-  }
-
-  get warn(): LogLine {
-    return this.#line(LogLevel.Warning)
-  }
-
-  get error(): LogLine {
-    return this.#line(LogLevel.Error)
-  }
-
-  #line(level: LogLevel.LogLevel): LogLine {
-    // Fields are not annotations: they would replace those of the same name, and their values are read when a line is made.
-    return (...given) =>
-      void Runtime.runSync(
-        this.#runtime,
-        Effect.logWithLevel(level, ...given).pipe(
-          Effect.annotateLogs(this.#annotations),
-          AttemptLog.within(this.#attempt)
-        )
-      )
-  }
-}
 
 /** The job and the tools that an async handler gets beside the payload. */
 export interface PromiseJobContext extends PromiseContext.PromiseContext<JobId> {
