@@ -33,7 +33,9 @@ describe("SqlStatements", () => {
     Effect.gen(function* () {
       for (const { sql } of yield* MigrationFile.readAll(Package.migrationsDirectory)) {
         for (const statement of split(sql)) {
-          expect(statement).toMatch(/^((create|drop|alter) (table|unique index|index|function)|insert into|do) /)
+          expect(statement).toMatch(
+            /^((create|drop|alter) (table|unique index|index|function|trigger)|insert into|do) /
+          )
         }
       }
     })

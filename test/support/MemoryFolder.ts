@@ -19,13 +19,23 @@ const runsPrograms = (folder: string) => {
   return spawnSync(program).status === 0
 }
 
-/** Folders of runs that were killed. */
+const isAlive = (pid: number) => {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM"
+  }
+}
+
+/** Whether the run with this folder was killed. A soak takes hours, so a folder is not abandoned because it is old. */
+export const isAbandoned = (name: string, modifiedAt: number): boolean =>
+  modifiedAt < Date.now() - oneHour && !isAlive(Number(name.slice(prefix.length).split("-")[0]))
+
 const removeAbandoned = () => {
   for (const name of readdirSync(memory).filter((each) => each.startsWith(prefix))) {
     const folder = join(memory, name)
-    if ((statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN) < Date.now() - oneHour) {
-      rmSync(folder, { recursive: true, force: true })
-    }
+    const { mtimeMs } = statSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Number.NaN }
+    if (isAbandoned(name, mtimeMs)) rmSync(folder, { recursive: true, force: true })
   }
 }
 
@@ -38,7 +48,7 @@ export const make = (): string | undefined => {
   try {
     if (!hasRoom()) return undefined
     removeAbandoned()
-    folder = mkdtempSync(join(memory, prefix))
+    folder = mkdtempSync(join(memory, `${prefix}${process.pid}-`))
     // PostgreSQL runs as another user when the tests run as root.
     chmodSync(folder, 0o1777)
     if (runsPrograms(folder)) return folder
