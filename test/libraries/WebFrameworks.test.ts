@@ -1,8 +1,9 @@
 import "reflect-metadata"
 import { Module } from "@nestjs/common"
 import { NestFactory } from "@nestjs/core"
+import fastify, { type FastifyRequest } from "fastify"
 import { Kysely, PostgresDialect } from "kysely"
-import { connect, type Shift, worker } from "nightshift/client"
+import { connect, missionControl, type Shift, worker } from "nightshift/client"
 import pg from "pg"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { createApp as createFastify, type Database } from "../../examples/fastify-kysely/src/app.js"
@@ -46,6 +47,46 @@ describe("Fastify and Kysely", () => {
     const results = await Promise.all(jobs.map((job) => app.inject(`/results/${job}`)))
     expect(results.map((each) => each.json())).toEqual([{ bytes: 200 }, { bytes: 800 }, { bytes: 1600 }])
     expect((await app.inject({ method: "POST", url: "/images", payload: {} })).statusCode).toBe(400)
+    await app.close()
+  })
+})
+
+describe("Mission Control in Fastify", () => {
+  it("shows its pages, reads the bodies of its requests, and leaves other paths alone", async () => {
+    const app = fastify()
+    const control = missionControl(shift, {
+      path: "/ops",
+      authorize: (request: FastifyRequest["raw"]) => (request.headers.cookie === "user=ada" ? "admin" : "none")
+    })
+    await app.register(async (scope) => {
+      scope.removeAllContentTypeParsers()
+      scope.addContentTypeParser("*", (_request, _body, done) => done(null))
+      for (const url of ["/ops", "/ops/*"])
+        scope.all(url, (request, reply) => {
+          reply.hijack()
+          control.handler(request.raw, reply.raw)
+        })
+    })
+    app.post("/echo", (request) => request.body)
+    const url = await app.listen({ port: 0, host: "127.0.0.1" })
+    const ada = { cookie: "user=ada", "sec-fetch-site": "same-origin", "content-type": "application/json" }
+    const page = await fetch(`${url}/ops`, { headers: ada })
+    expect([page.status, page.url]).toEqual([200, `${url}/ops/ui/`])
+    expect(await page.text()).toContain("Mission Control")
+    expect((await fetch(`${url}/ops/ui/`)).status).toBe(401)
+    const stored = await fetch(`${url}/ops/api/v1/jobs`, {
+      ...json({ force: true, jobs: [{ kind: "greet", payload: { name: "Ada" } }] }),
+      headers: ada
+    })
+    expect([stored.status, await database.count("greet")]).toEqual([201, 1])
+    const paused = await fetch(`${url}/ops/api/v1/queues/default`, {
+      method: "PATCH",
+      headers: ada,
+      body: JSON.stringify({ paused: true })
+    })
+    expect([paused.status, await paused.text()]).toEqual([200, expect.stringContaining('"paused":true')])
+    expect(await (await fetch(`${url}/echo`, json({ a: 1 }))).json()).toEqual({ a: 1 })
+    await control.close()
     await app.close()
   })
 })

@@ -1,5 +1,15 @@
 import { spawnSync } from "node:child_process"
-import { chmodSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
 
 const memory = "/dev/shm"
@@ -27,15 +37,21 @@ const isAlive = (pid: number) => {
   }
 }
 
+/** The file with the process of the run. The name of the folder must stay short: sockets are below it. */
+const owner = "process"
+
 /** Whether the run with this folder was killed. A soak takes hours, so a folder is not abandoned because it is old. */
-export const isAbandoned = (name: string, modifiedAt: number): boolean =>
-  modifiedAt < Date.now() - oneHour && !isAlive(Number(name.slice(prefix.length).split("-")[0]))
+export const isAbandoned = (folder: string): boolean => {
+  const modifiedAt = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN
+  if (!(modifiedAt < Date.now() - oneHour)) return false
+  const file = join(folder, owner)
+  return !existsSync(file) || !isAlive(Number(readFileSync(file, "utf8")))
+}
 
 const removeAbandoned = () => {
   for (const name of readdirSync(memory).filter((each) => each.startsWith(prefix))) {
     const folder = join(memory, name)
-    const { mtimeMs } = statSync(folder, { throwIfNoEntry: false }) ?? { mtimeMs: Number.NaN }
-    if (isAbandoned(name, mtimeMs)) rmSync(folder, { recursive: true, force: true })
+    if (isAbandoned(folder)) rmSync(folder, { recursive: true, force: true })
   }
 }
 
@@ -48,7 +64,8 @@ export const make = (): string | undefined => {
   try {
     if (!hasRoom()) return undefined
     removeAbandoned()
-    folder = mkdtempSync(join(memory, `${prefix}${process.pid}-`))
+    folder = mkdtempSync(join(memory, prefix))
+    writeFileSync(join(folder, owner), `${process.pid}`)
     // PostgreSQL runs as another user when the tests run as root.
     chmodSync(folder, 0o1777)
     if (runsPrograms(folder)) return folder

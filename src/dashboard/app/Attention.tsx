@@ -3,6 +3,7 @@ import * as Api from "./Api"
 import * as Incidents from "./Incidents"
 import { manyRetries, maxExaminedRetries } from "./Incidents"
 import { troubleWords, useLiveUpdates } from "./Live"
+import { turnQueue } from "./PauseButton"
 import { runningPath } from "./pages/Pods"
 import { Dialog } from "./parts/Dialog"
 import { ReasonInput } from "./parts/ReasonInput"
@@ -32,11 +33,7 @@ const alwaysShown = 5
 
 const growthText = (growth: number) => `${growth > 0 ? "growing" : "shrinking"} ${brief(Math.abs(growth))}/min`
 
-const resume = (queue: string) =>
-  Api.patch(`queues/${encodeURIComponent(queue)}`, { paused: false }).then(() => {
-    announce(`${queue} resumed`)
-    reloadAll()
-  }, showError)
+const resume = (name: string) => turnQueue({ name, paused: true }, reloadAll)
 
 const copy = (text: string, beside: HTMLElement) =>
   copyText(text, beside).then(

@@ -79,6 +79,10 @@ const update = (change: Partial<LiveUpdates>) => {
   for (const listener of listeners) listener()
 }
 
+/** Shows at once that this page paused or resumed a queue. The next event comes up to a second later. */
+export const turned = (name: string, paused: boolean): void =>
+  update({ queues: updates.queues?.map((queue) => (queue.name === name ? { ...queue, paused } : queue)) })
+
 /** The service responded. */
 const heard = (trouble: Trouble | undefined) => {
   clearTimeout(graceTimer)

@@ -1,4 +1,5 @@
 import * as Api from "./Api"
+import * as Live from "./Live"
 import { useGuard } from "./parts/Guard"
 import { showError } from "./parts/Toasts"
 import { announce } from "./Undo"
@@ -25,8 +26,11 @@ export const useQueueChange = (queue: Queue, onChange: () => void) => {
 }
 
 /** Pauses a queue, or resumes a paused one. */
-export const turnQueue = ({ name, paused }: Queue, onChange: () => void): Promise<void> =>
-  changeQueue(name, { paused: !paused }, `${name} ${paused ? "resumed" : "paused"}`, onChange)
+export const turnQueue = ({ name, paused }: Pick<Queue, "name" | "paused">, onChange: () => void): Promise<void> =>
+  changeQueue(name, { paused: !paused }, `${name} ${paused ? "resumed" : "paused"}`, () => {
+    Live.turned(name, !paused)
+    onChange()
+  })
 
 /** Pauses or resumes a queue. */
 export const PauseButton = ({ onChange, queue }: { readonly queue: Queue; readonly onChange: () => void }) => {
