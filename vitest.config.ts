@@ -51,7 +51,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     include,
-    exclude: isFaults ? [] : isLong ? [faults] : [...longTests, faults],
+    exclude: ["**/node_modules/**", ...(isFaults ? [] : isLong ? [faults] : [...longTests, faults])],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", ...reporters, "./test/support/CountsReporter.ts"],

@@ -9,8 +9,11 @@ import { quietTurns } from "./Journal.js"
 // step, and every wait that the execution was suspended on. Fibers that are about to request one get a few turns of the
 // event loop to do so.
 
+const nothing = new Uint8Array()
+
+/** A turn of the event loop and of its threads, in which @effect/workflow computes the id of a child. */
 const turn = Effect.async<void>((resume) => {
-  setImmediate(() => resume(Effect.void))
+  void crypto.subtle.digest("SHA-256", nothing).then(() => setImmediate(() => resume(Effect.void)))
 })
 
 /** All attempts of a recorded step. */
