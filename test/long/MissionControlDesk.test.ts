@@ -6,23 +6,15 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import type { Page } from "playwright-core"
 import { ControlRoom, tokens } from "../journeys/fixtures/ControlRoom.js"
-import {
-  button,
-  exhausted,
-  inAnHour,
-  query,
-  said,
-  state,
-  step,
-  undo,
-  until
-} from "../journeys/fixtures/OperatorSteps.js"
+import * as Operator from "../journeys/fixtures/OperatorSteps.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 // What surrounds the pages: the first steps, the command palette, the environment, times, the login, focus and print.
+
+const { button, exhausted, inAnHour, query, said, state, step, undo, until } = Operator
 
 const palette = (page: Page) => page.getByRole("dialog", { name: "Command palette" })
 
@@ -83,6 +75,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(() => isTicked(worker))
 
         const enqueue = "Enqueue a job"
+        yield* step(() => card.locator("pre").getByText("greet").first().waitFor())
         expect(yield* shown(enqueue, "Command line")).toMatch(/^npx nightshift enqueue 'greet' --payload '\{"name":/)
         const program = join(cwd, "enqueue.mjs")
         writeFileSync(program, yield* shown(enqueue, "TypeScript"))

@@ -66,6 +66,24 @@ layer(Browser.layer, { excludeTestServices: true, timeout: "3 minutes" })("Missi
     })
   )
 
+  it.scoped("repeats a request that the server closed unread, without an error on the page", () =>
+    Effect.gen(function* () {
+      const { page } = yield* service
+      // As Node responds on a connection that it did not read in time. Chromium does not let a test keep one waiting.
+      let requests = 0
+      yield* step(async () => {
+        await page.route("**/api/v1/schedules*", (route) => {
+          requests += 1
+          return requests === 1 ? route.fulfill({ status: 408 }) : route.continue()
+        })
+        await page.evaluate(`location.hash = "#/schedules"`)
+        await page.getByText("No schedules").waitFor()
+      })
+      expect(requests).toBeGreaterThan(1)
+      expect(yield* step(() => page.getByRole("alert").count())).toBe(0)
+    })
+  )
+
   it.scoped("says on each page, and in place of the login, that the database is down", () =>
     Effect.gen(function* () {
       const { database, page, url } = yield* service

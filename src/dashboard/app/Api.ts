@@ -45,6 +45,14 @@ export const whenReached = (listener: (reach: Reach) => void): void => {
   onReach = listener
 }
 
+const unreachable = (): ApiError => {
+  onReach("nothing")
+  return new ApiError(0, "Unreachable", "The service is not reachable.", undefined)
+}
+
+/** Whether the server closed a connection without reading the request, for example because it was frozen meanwhile. */
+const isUnread = ({ status, tag }: ApiError): boolean => status === 408 && tag === "Unreadable"
+
 /** Whether the service responds, but its database does not. */
 export const isDatabaseDown = (error: ApiError): boolean => error.tag === "DatabaseUnavailable"
 
@@ -107,8 +115,7 @@ const send = async <A>(
         `No answer within ${deadline / 1000} s. The service does not carry out the action any more; check whether it did before you repeat it.`,
         undefined
       )
-    onReach("nothing")
-    throw new ApiError(0, "Unreachable", "The service is not reachable.", undefined)
+    throw unreachable()
   }
   if (response.status === 401 && login === logins) onUnauthorized()
   if (response.ok) {
@@ -116,6 +123,7 @@ const send = async <A>(
     return response.status === 204 ? (undefined as A) : ((await response.json()) as A)
   }
   const refusal = await refusalOf(response)
+  if (isUnread(refusal)) throw unreachable()
   onReach(isDatabaseDown(refusal) ? "no database" : "service")
   throw refusal
 }

@@ -56,11 +56,12 @@ const Ways = (props: { readonly label: string; readonly of: Readonly<Record<stri
   )
 }
 
-/** The kind and payload of the commands: a kind of the user's app, otherwise one that every service runs. */
+/** The kind and payload of the commands: a kind of the user's app once it is loaded, otherwise one that every service runs. */
 const useExample = (own: string | undefined, isRegistered: boolean) => {
   const found = useResource<Kind>(own === undefined ? undefined : `kinds/${encodeURIComponent(own)}`)
-  if (own === undefined) return { kind: "noop_echo", payload: { message: "hello" }, force: !isRegistered }
-  return { kind: own, payload: found.data?.schema ? exampleOf(found.data.schema) : {}, force: false }
+  if (own === undefined || found.data === undefined)
+    return { kind: "noop_echo", payload: { message: "hello" }, force: !isRegistered }
+  return { kind: own, payload: found.data.schema ? exampleOf(found.data.schema) : {}, force: false }
 }
 
 interface Progress {
