@@ -1,4 +1,4 @@
-import { Context, type Duration, type Effect } from "effect"
+import { Context, type Duration, type Effect, type Option, type Scope } from "effect"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
@@ -54,6 +54,18 @@ export interface Assignment {
   readonly servingPods: ReadonlyMap<string, number>
   /** Releases of the live pods that serve each of this pod's queues, if they differ from this pod's own. */
   readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
+  /**
+   * Other pods that held their lock at their last heartbeat, and that this process has seen without a new one for their
+   * `deadAfter`. Those whose lock is free are dead (see `removeUnlocked`).
+   */
+  readonly silent: ReadonlyArray<PodId>
+}
+
+/** A pod that was removed because its lock was free. */
+export interface UnlockedPod {
+  readonly id: PodId
+  /** How long this process had seen it without a new heartbeat. */
+  readonly silentFor: Duration.Duration
 }
 
 /** Topic of hints for pods that start, drain or stop. */
@@ -64,14 +76,29 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   Pods,
   {
     /**
-     * Records a heartbeat with the pod's slots and state. Pods without a heartbeat for `within` are not counted as
-     * servingPods.
+     * Records a heartbeat with the pod's slots and state. Pods without a heartbeat for `liveWithin` are not counted as
+     * servingPods. `deadAfter` is how long this pod may be silent while its lock is free; it is recorded only if the pod
+     * holds its lock.
      */
     readonly beat: (
       facts: PodFacts,
       state: PodState,
-      liveWithin: Duration.Duration
+      liveWithin: Duration.Duration,
+      deadAfter?: Duration.Duration
     ) => Effect.Effect<Assignment, DatabaseError>
+
+    /**
+     * Holds the pod's lock until the Scope closes, and takes it again when it is lost. The database frees it as soon as it
+     * notices that the process has ended. Returns how long it has been held without a break; None while it is not held,
+     * and always None behind a pooler.
+     */
+    readonly holdLock: (id: PodId) => Effect.Effect<Effect.Effect<Option.Option<Duration.Duration>>, never, Scope.Scope>
+
+    /**
+     * Removes pods that held their lock at their last heartbeat, whose lock is free now, and that this process has seen
+     * without a new heartbeat for their `deadAfter`, with their shares. Every pod is returned to one caller only.
+     */
+    readonly removeUnlocked: Effect.Effect<ReadonlyArray<UnlockedPod>, DatabaseError>
 
     /**
      * Pods that are alive, by id; use this for decisions. A pod is alive unless this process has seen its heartbeat

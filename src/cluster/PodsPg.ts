@@ -1,8 +1,9 @@
-import { Clock, Duration, Effect, Layer, Schema } from "effect"
+import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import type { PodId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { Listener, lockKey } from "../database/Listener.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
@@ -35,6 +36,8 @@ interface OrderRow {
   readonly others: number
   readonly releases: ReadonlyArray<Releases> | null
   readonly known: boolean
+  /** Of all pods: id, heartbeat and dead_after_ms, which is null unless it is valid for this server. In the first row only. */
+  readonly beats: ReadonlyArray<readonly [PodId, string, number | null]> | null
 }
 
 const decodeSlots = Schema.decodeUnknownSync(
@@ -62,6 +65,16 @@ const podColumns = `id, label, version, queues, kinds, releases, slots, host, os
     server, clock_offset, ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
     ${micros("heartbeat_at")}::text as beat`
 
+/** The name of a pod's lock, as an SQL expression of its id as text. Advisory locks belong to a database. */
+const lockName = (schema: string, id: string) => `'${schema}.process.' || ${id}`
+
+/**
+ * Whether no session holds the lock of a pod. Takes the lock shared, so that it tells any number of pods the same at once,
+ * and until the end of the statement, so that it works through a pooler.
+ */
+const isFree = (schema: string, id: string) =>
+  `pg_catalog.pg_try_advisory_xact_lock_shared(${lockKey(lockName(schema, id))})`
+
 const statementsOf = (schema: string) => ({
   beat: hot(`
   -- Commits without waiting for the disk: a heartbeat lost in a server crash is replaced by the next one.
@@ -69,14 +82,21 @@ const statementsOf = (schema: string) => ({
     select set_config('synchronous_commit', 'off', true)
   ), beaten as (
     update ${schema}.pod set heartbeat_at = ${instant("$2")}, slots = $3::jsonb, draining = $4, clock_offset = $7,
-      server = ${ServerIdentity.expression}
+      server = ${ServerIdentity.expression},
+      -- Only if this server holds the lock for this process: the lock may be on another server during a failover.
+      dead_after_ms = case when not ${isFree(schema, "$1::uuid::text")} then $9::int end
     from hurry where id = $1 returning id
   )
   select q.queue, exists (select from beaten) as known,
+    case when coalesce(q.place, 1) = 1 then (
+      select jsonb_agg(jsonb_build_array(p.id, ${micros("p.heartbeat_at")}::text,
+        case when ${ServerIdentity.isHere("p.server")} then p.dead_after_ms end))
+      from ${schema}.pod p
+    ) end as beats,
     (select s.slots from ${schema}.share s where s.queue = q.queue and s.pod_id = $1) as share,
     serving.others, serving.releases
   -- One row even without queues, so that the pod learns whether its row exists.
-  from (values (1)) one left join unnest($6::text[]) as q(queue) on true
+  from (values (1)) one left join unnest($6::text[]) with ordinality as q(queue, place) on true
   cross join lateral (
     select count(*)::int as others, jsonb_agg(distinct p.releases) filter (where p.releases <> $8::jsonb) as releases
     from ${schema}.pod p
@@ -85,9 +105,9 @@ const statementsOf = (schema: string) => ({
 
   introduce: `
   insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
-    started_at, clock_offset, connections, releases, server)
+    started_at, clock_offset, connections, releases, server, dead_after_ms)
   values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13, $14, $15::jsonb,
-    ${ServerIdentity.expression})
+    ${ServerIdentity.expression}, case when not ${isFree(schema, "$1::uuid::text")} then $16::int end)
   on conflict (id) do nothing`,
 
   live: `
@@ -108,6 +128,11 @@ const statementsOf = (schema: string) => ({
     -- Only if the heartbeat is unchanged since it was read; a pod with a newer heartbeat is alive.
     delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
     where p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
+      -- $3: only if the lock is free. The pod cannot take it again before this is committed.
+      and case when not $3::boolean then true
+        when p.id = quiet.id and p.dead_after_ms is not null and ${ServerIdentity.isHere("p.server")}
+          then ${isFree(schema, "p.id::text")}
+        else false end
     returning p.id
   ), freed as (
     delete from ${schema}.share s
@@ -118,8 +143,16 @@ const statementsOf = (schema: string) => ({
 
 const make = Effect.gen(function* () {
   const { schema, sql, writes } = yield* Database
+  const listener = yield* Listener
   const statements = named("pod", statementsOf(schema))
-  const watchOf = perClock(() => ({ beats: new ChangeWatch<PodId, string>(), readAt: Number.NEGATIVE_INFINITY }))
+  const watchOf = perClock(() => ({
+    beats: new ChangeWatch<PodId, string>(),
+    readAt: Number.NEGATIVE_INFINITY,
+    /** When the last heartbeat of this process was sent, and what it returned of pods that held their lock. */
+    sentAt: Number.NEGATIVE_INFINITY,
+    lockHolders: [] as ReadonlyArray<{ readonly id: PodId; readonly beat: string; readonly deadAfter: number }>
+  }))
+  type Watch = ReturnType<typeof watchOf>
 
   /** Compares the heartbeats of all pods with the previous read. Returns the rows and when the query was started. */
   const readBeats = <Row extends Pick<PodRow, "id" | "beat">>(statement: string) =>
@@ -145,7 +178,34 @@ const make = Effect.gen(function* () {
       return watch.beats.quietFor(limit, now).map(([id]) => id)
     })
 
-  const introduce = (facts: PodFacts, state: PodState, now: number) =>
+  const recordBeats = (watch: Watch, beats: NonNullable<OrderRow["beats"]>, sentAt: number) =>
+    Effect.map(steadyNow, (now) => {
+      watch.readAt = now
+      watch.sentAt = sentAt
+      watch.lockHolders = beats.flatMap(([id, beat, deadAfter]) => (deadAfter === null ? [] : { id, beat, deadAfter }))
+      watch.beats.record(
+        beats.map(([id, beat]) => [id, beat]),
+        now
+      )
+    })
+
+  /** The pods that had been silent for their `deadAfter` when the last heartbeat of this process was sent. */
+  const silentPods = (watch: Watch) =>
+    watch.lockHolders.flatMap(({ id, beat, deadAfter }) => {
+      const silentFor = watch.beats.unchangedFor(id, watch.sentAt)
+      return silentFor < deadAfter ? [] : [{ id, beat, silentFor: Duration.millis(silentFor) }]
+    })
+
+  /** Removes those of these pods that have sent no heartbeat since, and, if `unlocked`, whose lock is free. */
+  const remove = (quiet: ReadonlyArray<readonly [PodId, string]>, unlocked: boolean) =>
+    Effect.map(
+      mapErrors(
+        sql.unsafe<{ id: PodId }>(statements.removeDead, [quiet.map(([id]) => id), quiet.map(([, beat]) => beat), unlocked])
+      ),
+      (dead) => dead.map(({ id }) => id)
+    )
+
+  const introduce = (facts: PodFacts, state: PodState, deadAfter: number | null, now: number) =>
     mapErrors(
       sql.unsafe(statements.introduce, [
         facts.id,
@@ -162,16 +222,20 @@ const make = Effect.gen(function* () {
         facts.startedAt,
         state.clockOffset ?? null,
         facts.connections ?? null,
-        JSON.stringify(facts.releases)
+        JSON.stringify(facts.releases),
+        deadAfter
       ])
     )
 
   return Pods.of({
-    beat: (facts, state, liveWithin) =>
+    beat: (facts, state, liveWithin, limit) =>
       writes.watch(
         Effect.gen(function* () {
+          const watch = watchOf(yield* Effect.clock)
+          const deadAfter = limit === undefined ? null : Math.ceil(Duration.toMillis(limit))
           const quiet = yield* quietPods(liveWithin)
           const now = yield* Clock.currentTimeMillis
+          const sentAt = yield* steadyNow
           const rows = yield* mapErrors(
             sql.unsafe<OrderRow>(statements.beat, [
               facts.id,
@@ -181,11 +245,13 @@ const make = Effect.gen(function* () {
               quiet,
               facts.queues,
               state.clockOffset ?? null,
-              JSON.stringify(facts.releases)
+              JSON.stringify(facts.releases),
+              deadAfter
             ])
           )
+          yield* recordBeats(watch, rows[0]?.beats ?? [], sentAt)
           // The first heartbeat, or the first one after another pod removed this pod as dead.
-          if (rows[0]?.known !== true) yield* introduce(facts, state, now)
+          if (rows[0]?.known !== true) yield* introduce(facts, state, deadAfter, now)
           return {
             shares: new Map(
               rows.flatMap(({ queue, share }) => (queue === null || share === null ? [] : [[queue, share] as const]))
@@ -193,7 +259,8 @@ const make = Effect.gen(function* () {
             servingPods: new Map(rows.flatMap(({ others, queue }) => (queue === null ? [] : [[queue, others + 1]]))),
             otherReleases: new Map(
               rows.flatMap(({ queue, releases }) => (queue === null || releases === null ? [] : [[queue, releases]]))
-            )
+            ),
+            silent: silentPods(watch).flatMap(({ id }) => (id === facts.id ? [] : [id]))
           } satisfies Assignment
         })
       ),
@@ -211,13 +278,19 @@ const make = Effect.gen(function* () {
     removeDead: (silentFor) =>
       Effect.gen(function* () {
         const { sentAt, beats } = yield* readBeats(statements.beats)
-        const quiet = beats.quietFor(Duration.toMillis(silentFor), sentAt)
-        const dead = yield* mapErrors(
-          sql.unsafe<{ id: PodId }>(statements.removeDead, [quiet.map(([id]) => id), quiet.map(([, beat]) => beat)])
-        )
-        return dead.map(({ id }) => id)
-      })
+        return yield* remove(beats.quietFor(Duration.toMillis(silentFor), sentAt), false)
+      }),
+    holdLock: (id) =>
+      Effect.map(listener.holdLock(`${schema}.process.${id}`), (heldSince) =>
+        Effect.zipWith(heldSince, steadyNow, (since, now) => Option.map(since, (from) => Duration.millis(now - from)))
+      ),
+    removeUnlocked: Effect.gen(function* () {
+      const silent = silentPods(watchOf(yield* Effect.clock))
+      if (silent.length === 0) return []
+      const dead = new Set(yield* remove(silent.map(({ id, beat }) => [id, beat]), true))
+      return silent.filter(({ id }) => dead.has(id)).map(({ id, silentFor }) => ({ id, silentFor }))
+    })
   })
 })
 
-export const layer: Layer.Layer<Pods, never, Database> = Layer.effect(Pods, make)
+export const layer: Layer.Layer<Pods, never, Database | Listener> = Layer.effect(Pods, make)

@@ -14,6 +14,8 @@ import {
   type Scope
 } from "effect"
 import pg from "pg"
+import { steadyNow } from "../core/ChangeWatch.js"
+import { makeLatch } from "../core/LoopSchedule.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
 import * as ServerConnection from "./ServerConnection.js"
@@ -22,7 +24,8 @@ import * as Startup from "./Startup.js"
 
 // LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
 // every subscribed channel and is reopened when it breaks. Notifications sent while it was down are lost, so after
-// every reconnect all subscribers are notified that they may have missed some.
+// every reconnect all subscribers are notified that they may have missed some. The server ends the connection's session soon
+// after the process dies, so locks of that session show other processes whether this one lives.
 
 /** A message to a subscriber of a channel. */
 export type ListenerEvent = Data.TaggedEnum<{
@@ -52,8 +55,18 @@ export class Listener extends Context.Tag("nightshift/database/Listener")<
 
     /** Whether notifications currently arrive. */
     readonly connected: Effect.Effect<boolean>
+
+    /**
+     * Holds a session-level advisory lock until the Scope closes, and takes it again after every reconnect. Never through a
+     * pooler, whose sessions are not those of this process. Returns since when it has been held without a break, in
+     * milliseconds of the monotonic clock; None while it is not held.
+     */
+    readonly holdLock: (name: string) => Effect.Effect<Effect.Effect<Option.Option<number>>, never, Scope.Scope>
   }
 >() {}
+
+/** SQL for the key of the advisory lock with this name. Both are SQL expressions. */
+export const lockKey = (name: string): string => `pg_catalog.hashtextextended(${name}, 0)`
 
 const subscriberCapacity = 1024
 const probeEvery = Duration.seconds(30)
@@ -67,6 +80,16 @@ interface Subscriber {
   readonly receive: (event: ListenerEvent) => void
 }
 type Subscribers = Map<string, Set<Subscriber>>
+
+/** A lock that this process wants to hold. */
+interface WantedLock {
+  readonly name: string
+  /** When it was taken, on the monotonic clock. Undefined while it is not held. */
+  since: number | undefined
+}
+
+/** Interval at which locks are tried that another session holds: an earlier one of this process that the server keeps. */
+const lockRetry = Duration.seconds(1)
 
 /**
  * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
@@ -152,6 +175,26 @@ export const canReceive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseC
 const listenTo = (client: pg.Client, channel: string) =>
   Effect.tryPromise(() => client.query(`listen ${pg.escapeIdentifier(channel)}`))
 
+/** Tries a lock once. Waiting for it would keep notifications from arriving. */
+const takeLock = (client: pg.Client, lock: WantedLock) =>
+  Effect.gen(function* () {
+    const { rows } = yield* Effect.tryPromise(() =>
+      client.query<{ taken: boolean }>(`select pg_catalog.pg_try_advisory_lock(${lockKey("$1::text")}) as taken`, [
+        lock.name
+      ])
+    )
+    if (rows[0]?.taken === true) lock.since = yield* steadyNow
+  })
+
+const takeLocks = (client: pg.Client, locks: ReadonlySet<WantedLock>) =>
+  Effect.suspend(() =>
+    Effect.forEach(
+      [...locks].filter(({ since }) => since === undefined),
+      (lock) => takeLock(client, lock),
+      { discard: true }
+    )
+  )
+
 /** Detects a half-open socket, which reports no error until a query times out. */
 const probe = (client: pg.Client) =>
   Effect.timeout(
@@ -162,11 +205,13 @@ const probe = (client: pg.Client) =>
 const notForwarded =
   "the pooler in front of PostgreSQL does not forward notifications: jobs from other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that connects to PostgreSQL directly."
 
-/** Opens the connection and listens until it breaks. */
+/** Opens the connection, listens and holds the locks until it breaks. Tries missing locks again after `wanted`. */
 const listenOnce = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
   subscribers: Subscribers,
+  locks: ReadonlySet<WantedLock>,
+  wanted: Effect.Effect<void>,
   current: Ref.Ref<pg.Client | undefined>,
   onOpen: Effect.Effect<void>
 ) =>
@@ -184,14 +229,22 @@ const listenOnce = (
         yield* Effect.logWarning(notForwarded)
         return yield* Effect.zipRight(Effect.sleep(retestDelay), Effect.fail("testing delivery again"))
       }
+      const isDirect = !(yield* isPooled(client))
       yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
+      yield* Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          for (const lock of locks) lock.since = undefined
+        })
+      )
+      if (isDirect) yield* takeLocks(client, locks)
       yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
       // Replaced like pooled connections: the address may lead to another server after a failover.
       const lifetime = Duration.max(config.maxLifetime, Duration.seconds(1))
       const replaced = Effect.zipRight(Effect.sleep(lifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
       const probed = Effect.repeat(probe(client), Schedule.spaced(probeEvery))
-      yield* Effect.raceFirst(Deferred.await(broken), Effect.raceFirst(probed, replaced))
+      const locked = isDirect ? Effect.forever(Effect.zipRight(wanted, takeLocks(client, locks))) : Effect.never
+      yield* Deferred.await(broken).pipe(Effect.raceFirst(probed), Effect.raceFirst(replaced), Effect.raceFirst(locked))
     })
   )
 
@@ -199,12 +252,14 @@ const make = Effect.gen(function* () {
   const config = yield* DatabaseConfig
   const url = listenUrl(yield* DatabaseUrl, config)
   const subscribers: Subscribers = new Map()
+  const locks = new Set<WantedLock>()
+  const newLock = makeLatch()
   const current = yield* Ref.make<pg.Client | undefined>(undefined)
 
   const publishResumed = Effect.sync(() => {
     for (const those of subscribers.values()) for (const { receive } of those) receive(ListenerEvent.Resumed())
   })
-  yield* listenOnce(url, config, subscribers, current, publishResumed).pipe(
+  yield* listenOnce(url, config, subscribers, locks, newLock.openedWithin(lockRetry), current, publishResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
     // A defect ends the connection, not the listener.
     Effect.sandbox,
@@ -243,8 +298,30 @@ const make = Effect.gen(function* () {
     return Effect.acquireRelease(addSubscriber(channel, subscriber), () => removeSubscriber(channel, subscriber))
   }
 
+  /** Frees a lock without waiting for the server, which would delay the shutdown of the process if it does not answer. */
+  const freeLock = (lock: WantedLock) =>
+    Effect.map(Ref.get(current), (client) => {
+      locks.delete(lock)
+      if (lock.since === undefined) return
+      const unlock = `select pg_catalog.pg_advisory_unlock(${lockKey("$1::text")})`
+      client?.query(unlock, [lock.name]).catch(() => {})
+    })
+
   return Listener.of({
     onMessage,
+    holdLock: (name) =>
+      Effect.map(
+        Effect.acquireRelease(
+          Effect.sync(() => {
+            const lock: WantedLock = { name, since: undefined }
+            locks.add(lock)
+            newLock.open()
+            return lock
+          }),
+          freeLock
+        ),
+        (lock) => Effect.sync(() => Option.fromNullable(lock.since))
+      ),
     subscribe: (channel) =>
       Effect.gen(function* () {
         const queue = yield* Effect.acquireRelease(Queue.sliding<ListenerEvent>(subscriberCapacity), Queue.shutdown)
@@ -261,5 +338,6 @@ export const layer: Layer.Layer<Listener, never, DatabaseUrl | DatabaseConfig> =
 export const layerPolling: Layer.Layer<Listener> = Layer.succeed(Listener, {
   subscribe: () => Effect.acquireRelease(Queue.sliding<ListenerEvent>(1), Queue.shutdown),
   onMessage: () => Effect.void,
-  connected: Effect.succeed(false)
+  connected: Effect.succeed(false),
+  holdLock: () => Effect.succeed(Effect.succeedNone)
 })

@@ -308,6 +308,20 @@ export const make = (schema: string) => ({
   )`
   ),
 
+  /** Recovers the jobs of the pods `$1`. */
+  recoverOrphaned: recover(
+    schema,
+    `
+  stuck as (
+    select j.id
+    from ${schema}.lease l
+    cross join unnest(l.jobs) as taken(id)
+    join ${schema}.job j on j.id = taken.id and j.lease = l.id
+    where l.pod_id = any($1::uuid[])
+    limit $3 for update of j skip locked
+  )`
+  ),
+
   /** Creates missing lease rows for running jobs, so that they are monitored like all others. */
   adoptStrays: `
   insert into ${schema}.lease (id, pod_id, claimed_at, jobs)

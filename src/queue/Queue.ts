@@ -238,6 +238,9 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
      */
     readonly recoverAbandoned: (quietFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
 
+    /** Recovers all running jobs of these pods like `recoverStuck`. The pods must have ended (see `Pods.removeUnlocked`). */
+    readonly recoverOrphaned: (pods: ReadonlyArray<PodId>) => Effect.Effect<Recovered, DatabaseError>
+
     /**
      * Makes the follow-ups that the code of these kinds must compute, for jobs that died on pods without that code: at
      * most 100, each once. A follow-up that the code fails to compute is due again an hour later.

@@ -336,6 +336,11 @@ const make = (
         now
       )
     }),
+  recoverOrphaned: (pods) =>
+    table.atomically((now) => {
+      const orphaned = [...table.running()].flatMap(({ run }) => (run && pods.includes(run.pod) ? [run] : []))
+      return recoverAll(table, workflows, new Map(orphaned.map(({ lease }) => [lease, Number.POSITIVE_INFINITY])), now)
+    }),
   makeFollowUps: (kinds, compute) =>
     table
       .atomically((now) => makeDueFollowUps(table, kinds, compute, now))

@@ -292,6 +292,7 @@ const make = Effect.gen(function* () {
     pendingQueues,
     recoverStuck,
     recoverAbandoned: (quietFor) => recoverAll(statements.recoverAbandoned, Duration.toMillis(quietFor)),
+    recoverOrphaned: (pods) => recoverAll(statements.recoverOrphaned, SqlArrays.ofPlain(pods)),
     makeFollowUps: FollowUpsPg.make(database, statements, tally, onReturned),
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })

@@ -86,7 +86,7 @@ export interface Ending {
 export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined =>
   (call.args[0] as ReadonlyArray<AttemptEnd>).find((end) => end.id === id && end.lease === run?.lease)
 
-const recovers = new Set(["Queue.recoverStuck", "Queue.recoverAbandoned"])
+const recovers = new Set(["Queue.recoverStuck", "Queue.recoverAbandoned", "Queue.recoverOrphaned"])
 /** A race cancels the children that lost. */
 const cancels = new Set(["JobAdmin.cancel", "Workflows.endRace"])
 const signsOfLife = new Set(["Queue.claim", "Queue.insertClaimed", "Queue.heartbeat"])
