@@ -200,7 +200,11 @@ const make = Effect.gen(function* () {
   const remove = (quiet: ReadonlyArray<readonly [PodId, string]>, unlocked: boolean) =>
     Effect.map(
       mapErrors(
-        sql.unsafe<{ id: PodId }>(statements.removeDead, [quiet.map(([id]) => id), quiet.map(([, beat]) => beat), unlocked])
+        sql.unsafe<{ id: PodId }>(statements.removeDead, [
+          quiet.map(([id]) => id),
+          quiet.map(([, beat]) => beat),
+          unlocked
+        ])
       ),
       (dead) => dead.map(({ id }) => id)
     )
@@ -287,7 +291,12 @@ const make = Effect.gen(function* () {
     removeUnlocked: Effect.gen(function* () {
       const silent = silentPods(watchOf(yield* Effect.clock))
       if (silent.length === 0) return []
-      const dead = new Set(yield* remove(silent.map(({ id, beat }) => [id, beat]), true))
+      const dead = new Set(
+        yield* remove(
+          silent.map(({ id, beat }) => [id, beat]),
+          true
+        )
+      )
       return silent.filter(({ id }) => dead.has(id)).map(({ id, silentFor }) => ({ id, silentFor }))
     })
   })

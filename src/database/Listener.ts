@@ -236,7 +236,10 @@ const listenOnce = (
           for (const lock of locks) lock.since = undefined
         })
       )
-      if (isDirect) yield* takeLocks(client, locks)
+      if (isDirect) {
+        yield* Effect.ignore(Effect.tryPromise(() => client.query(Startup.noticeEnd)))
+        yield* takeLocks(client, locks)
+      }
       yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
       // Replaced like pooled connections: the address may lead to another server after a failover.

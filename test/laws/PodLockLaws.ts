@@ -25,25 +25,27 @@ const removed = ({ pods }: TestCluster) => Effect.repeat(pods.removeUnlocked, { 
 
 /** Laws of the locks that show whether a pod's process lives. */
 export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
-  law("a pod whose session has ended is removed once, with its shares, when it has been silent for its limit", (cluster) =>
-    Effect.gen(function* () {
-      const [dead, observer] = [cluster.newPod(), cluster.newPod()]
-      const lock = yield* locked(cluster, dead)
-      yield* beat(cluster, dead)
-      yield* cluster.shares.assign(yield* cluster.newTerm, [{ queue: "mail", pod: dead.id, slots: 2 }])
-      expect((yield* beat(cluster, observer)).silent).toEqual([])
-      yield* lock.end
-      yield* advance("1 second")
-      expect((yield* beat(cluster, observer)).silent).toEqual([])
-      expect(yield* cluster.pods.removeUnlocked).toEqual([])
-      yield* advance("1 second")
-      expect((yield* beat(cluster, observer)).silent).toEqual([dead.id])
-      expect(yield* removed(cluster)).toEqual([{ id: dead.id, silentFor: Duration.seconds(2) }])
-      expect(yield* cluster.liveIds).toEqual([observer.id])
-      expect(yield* cluster.sharesOf(dead)).toEqual([])
-      expect(yield* cluster.pods.removeUnlocked).toEqual([])
-      expect((yield* beat(cluster, observer)).silent).toEqual([])
-    })
+  law(
+    "a pod whose session has ended is removed once, with its shares, when it has been silent for its limit",
+    (cluster) =>
+      Effect.gen(function* () {
+        const [dead, observer] = [cluster.newPod(), cluster.newPod()]
+        const lock = yield* locked(cluster, dead)
+        yield* beat(cluster, dead)
+        yield* cluster.shares.assign(yield* cluster.newTerm, [{ queue: "mail", pod: dead.id, slots: 2 }])
+        expect((yield* beat(cluster, observer)).silent).toEqual([])
+        yield* lock.end
+        yield* advance("1 second")
+        expect((yield* beat(cluster, observer)).silent).toEqual([])
+        expect(yield* cluster.pods.removeUnlocked).toEqual([])
+        yield* advance("1 second")
+        expect((yield* beat(cluster, observer)).silent).toEqual([dead.id])
+        expect(yield* removed(cluster)).toEqual([{ id: dead.id, silentFor: Duration.seconds(2) }])
+        expect(yield* cluster.liveIds).toEqual([observer.id])
+        expect(yield* cluster.sharesOf(dead)).toEqual([])
+        expect(yield* cluster.pods.removeUnlocked).toEqual([])
+        expect((yield* beat(cluster, observer)).silent).toEqual([])
+      })
   )
 
   law("a silent pod that holds its lock is kept", (cluster) =>

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Exit, Layer, Option, Scope } from "effect"
+import { Pods } from "../../src/cluster/Pods.js"
+import * as PodsPg from "../../src/cluster/PodsPg.js"
+import { makeGenerator, type PodId } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import * as Listener from "../../src/database/Listener.js"
+import * as SteppableClock from "../support/SteppableClock.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const layer = PodsPg.layer.pipe(
+  Layer.provideMerge(Listener.layer),
+  Layer.provideMerge(TestDatabase.layer),
+  Layer.provideMerge(SteppableClock.layer)
+)
+
+const facts = (id: PodId) => ({
+  id,
+  label: undefined,
+  version: "1",
+  queues: ["mail"],
+  kinds: [],
+  releases: {},
+  host: { name: "here", pid: 1, node: "v20" },
+  startedAt: 0
+})
+
+const open = Effect.gen(function* () {
+  const pods = yield* Pods
+  const ids = yield* makeGenerator
+  const beat = (id: PodId) =>
+    pods.beat(facts(id), { slots: [], draining: false }, Duration.seconds(15), Duration.seconds(2))
+  return { pods, beat, pod: ids.pod(1), observer: ids.pod(2) }
+})
+
+/** The backend that holds the lock of a pod in the schema `nightshift`. */
+const holderOf = (id: PodId) =>
+  Effect.gen(function* () {
+    const { sql } = yield* Database
+    const rows = yield* sql<{ pid: number }>`
+      with key as (select hashtextextended(${`nightshift.process.${id}`}, 0) as value)
+      select l.pid from pg_locks l, key
+      where l.locktype = 'advisory' and l.mode = 'ExclusiveLock' and l.granted and l.objsubid = 1
+        and l.database = (select oid from pg_database where datname = current_database())
+        and (l.classid::bigint << 32) | l.objid::bigint = key.value`
+    return rows.map(({ pid }) => pid)
+  })
+
+describe("the lock of a pod on PostgreSQL", () => {
+  it.scopedLive("is taken again in a new session when its session ends, and counts from then on", () =>
+    Effect.gen(function* () {
+      const { pod, pods } = yield* open
+      const { sql } = yield* Database
+      const heldFor = yield* pods.holdLock(pod)
+      yield* Effect.repeat(heldFor, { until: Option.isSome })
+      const [before = 0] = yield* holderOf(pod)
+      yield* SteppableClock.advance("1 minute")
+      expect(yield* heldFor).toEqual(Option.some(Duration.minutes(1)))
+      yield* sql`select pg_terminate_backend(${before}, 5000)`
+      const [after] = yield* Effect.repeat(holderOf(pod), { until: (pids) => pids.some((pid) => pid !== before) })
+      expect(after).toBeDefined()
+      yield* Effect.repeat(heldFor, { until: (held) => Option.contains(held, Duration.zero) })
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive(
+    "proves nothing about a pod whose last heartbeat was stored by another server, as after a failover",
+    () =>
+      Effect.gen(function* () {
+        const { beat, observer, pod, pods } = yield* open
+        const { sql } = yield* Database
+        const session = yield* Scope.make()
+        const heldFor = yield* Scope.extend(pods.holdLock(pod), session)
+        yield* Effect.repeat(heldFor, { until: Option.isSome })
+        yield* beat(pod)
+        yield* Scope.close(session, Exit.void)
+        yield* Effect.repeat(holderOf(pod), { until: (pids) => pids.length === 0 })
+        const [row] = yield* sql<{ server: string }>`select server from nightshift.pod where id = ${pod}`
+        yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where id = ${pod}`
+        yield* beat(observer)
+        yield* SteppableClock.advance("10 seconds")
+        expect((yield* beat(observer)).silent).toEqual([])
+        expect(yield* pods.removeUnlocked).toEqual([])
+        yield* sql`update nightshift.pod set server = ${row?.server ?? ""} where id = ${pod}`
+        expect((yield* beat(observer)).silent).toEqual([pod])
+        expect(yield* pods.removeUnlocked).toMatchObject([{ id: pod }])
+      }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("is not recorded for a pod without a session of its own", () =>
+    Effect.gen(function* () {
+      const { beat, pod, pods } = yield* open
+      const { sql } = yield* Database
+      const heldFor = yield* pods.holdLock(pod)
+      expect(yield* heldFor).toEqual(Option.none())
+      yield* beat(pod)
+      expect(yield* sql`select dead_after_ms from nightshift.pod`).toEqual([{ dead_after_ms: null }])
+    }).pipe(
+      Effect.provide(
+        PodsPg.layer.pipe(
+          Layer.provide(Listener.layerPolling),
+          Layer.provideMerge(TestDatabase.layer),
+          Layer.provideMerge(SteppableClock.layer)
+        )
+      )
+    )
+  )
+})
