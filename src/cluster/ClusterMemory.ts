@@ -169,12 +169,13 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
             (free) => Effect.sync(free)
           ).pipe(Effect.as(heldFor))
         }),
-      removeUnlocked: step((clock) => {
-        quiet(Duration.infinity, clock)
-        const dead = silent(clock).filter(({ id }) => locks.isFree(id))
-        if (dead.length > 0) remove(dead.map(({ id }) => id))
-        return dead
-      }),
+      removeUnlocked: (by) =>
+        step((clock) => {
+          quiet(Duration.infinity, clock)
+          const dead = locks.isFree(by) ? [] : silent(clock).filter(({ id }) => locks.isFree(id))
+          if (dead.length > 0) remove(dead.map(({ id }) => id))
+          return dead
+        }),
       beat: (facts, state, liveWithin, limit) =>
         step((clock) => {
           pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })

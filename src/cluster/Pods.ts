@@ -96,9 +96,10 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
 
     /**
      * Removes pods that held their lock at their last heartbeat, whose lock is free now, and that this process has seen
-     * without a new heartbeat for their `deadAfter`, with their shares. Every pod is returned to one caller only.
+     * without a new heartbeat for their `deadAfter`, with their shares. Every pod is returned to one caller only. Removes
+     * none unless the pod `by` holds its own lock: if all locks were lost at once, no pod is dead.
      */
-    readonly removeUnlocked: Effect.Effect<ReadonlyArray<UnlockedPod>, DatabaseError>
+    readonly removeUnlocked: (by: PodId) => Effect.Effect<ReadonlyArray<UnlockedPod>, DatabaseError>
 
     /**
      * Pods that are alive, by id; use this for decisions. A pod is alive unless this process has seen its heartbeat

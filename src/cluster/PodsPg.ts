@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
+import { Clock, Duration, Effect, Layer, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import type { PodId } from "../core/Ids.js"
 import { Database } from "../database/Database.js"
@@ -128,10 +128,11 @@ const statementsOf = (schema: string) => ({
     -- Only if the heartbeat is unchanged since it was read; a pod with a newer heartbeat is alive.
     delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
     where p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
-      -- $3: only if the lock is free. The pod cannot take it again before this is committed.
-      and case when not $3::boolean then true
+      -- $3: only if the pod's lock is free, and the lock of the pod $3 is held: not after all locks were lost at once. The pod
+      -- cannot take its lock again before this is committed.
+      and case when $3::uuid is null then true
         when p.id = quiet.id and p.dead_after_ms is not null and ${ServerIdentity.isHere("p.server")}
-          then ${isFree(schema, "p.id::text")}
+          then not ${isFree(schema, "$3::uuid::text")} and ${isFree(schema, "p.id::text")}
         else false end
     returning p.id
   ), freed as (
@@ -196,14 +197,14 @@ const make = Effect.gen(function* () {
       return silentFor < deadAfter ? [] : [{ id, beat, silentFor: Duration.millis(silentFor) }]
     })
 
-  /** Removes those of these pods that have sent no heartbeat since, and, if `unlocked`, whose lock is free. */
-  const remove = (quiet: ReadonlyArray<readonly [PodId, string]>, unlocked: boolean) =>
+  /** Removes those of these pods that have sent no heartbeat since; with a lock holder, those whose own lock is free. */
+  const remove = (quiet: ReadonlyArray<readonly [PodId, string]>, lockHolder?: PodId) =>
     Effect.map(
       mapErrors(
         sql.unsafe<{ id: PodId }>(statements.removeDead, [
           quiet.map(([id]) => id),
           quiet.map(([, beat]) => beat),
-          unlocked
+          lockHolder ?? null
         ])
       ),
       (dead) => dead.map(({ id }) => id)
@@ -282,23 +283,21 @@ const make = Effect.gen(function* () {
     removeDead: (silentFor) =>
       Effect.gen(function* () {
         const { sentAt, beats } = yield* readBeats(statements.beats)
-        return yield* remove(beats.quietFor(Duration.toMillis(silentFor), sentAt), false)
+        return yield* remove(beats.quietFor(Duration.toMillis(silentFor), sentAt))
       }),
-    holdLock: (id) =>
-      Effect.map(listener.holdLock(`${schema}.process.${id}`), (heldSince) =>
-        Effect.zipWith(heldSince, steadyNow, (since, now) => Option.map(since, (from) => Duration.millis(now - from)))
-      ),
-    removeUnlocked: Effect.gen(function* () {
-      const silent = silentPods(watchOf(yield* Effect.clock))
-      if (silent.length === 0) return []
-      const dead = new Set(
-        yield* remove(
-          silent.map(({ id, beat }) => [id, beat]),
-          true
+    holdLock: (id) => listener.holdLock(`${schema}.process.${id}`),
+    removeUnlocked: (by) =>
+      Effect.gen(function* () {
+        const silent = silentPods(watchOf(yield* Effect.clock))
+        if (silent.length === 0) return []
+        const dead = new Set(
+          yield* remove(
+            silent.map(({ id, beat }) => [id, beat]),
+            by
+          )
         )
-      )
-      return silent.filter(({ id }) => dead.has(id)).map(({ id, silentFor }) => ({ id, silentFor }))
-    })
+        return silent.filter(({ id }) => dead.has(id)).map(({ id, silentFor }) => ({ id, silentFor }))
+      })
   })
 })
 

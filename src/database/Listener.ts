@@ -14,7 +14,7 @@ import {
   type Scope
 } from "effect"
 import pg from "pg"
-import { steadyNow } from "../core/ChangeWatch.js"
+import { steadyMillis, steadyNow } from "../core/ChangeWatch.js"
 import { makeLatch } from "../core/LoopSchedule.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
@@ -58,10 +58,12 @@ export class Listener extends Context.Tag("nightshift/database/Listener")<
 
     /**
      * Holds a session-level advisory lock until the Scope closes, and takes it again after every reconnect. Never through a
-     * pooler, whose sessions are not those of this process. Returns since when it has been held without a break, in
-     * milliseconds of the monotonic clock; None while it is not held.
+     * pooler, whose sessions are not those of this process. Returns how long it has been held without a break; None while
+     * it is not held.
      */
-    readonly holdLock: (name: string) => Effect.Effect<Effect.Effect<Option.Option<number>>, never, Scope.Scope>
+    readonly holdLock: (
+      name: string
+    ) => Effect.Effect<Effect.Effect<Option.Option<Duration.Duration>>, never, Scope.Scope>
   }
 >() {}
 
@@ -257,12 +259,16 @@ const make = Effect.gen(function* () {
   const subscribers: Subscribers = new Map()
   const locks = new Set<WantedLock>()
   const newLock = makeLatch()
+  const wanted = Effect.suspend(() =>
+    [...locks].every(({ since }) => since !== undefined) ? newLock.opened : newLock.openedWithin(lockRetry)
+  )
+  const clock = yield* Effect.clock
   const current = yield* Ref.make<pg.Client | undefined>(undefined)
 
   const publishResumed = Effect.sync(() => {
     for (const those of subscribers.values()) for (const { receive } of those) receive(ListenerEvent.Resumed())
   })
-  yield* listenOnce(url, config, subscribers, locks, newLock.openedWithin(lockRetry), current, publishResumed).pipe(
+  yield* listenOnce(url, config, subscribers, locks, wanted, current, publishResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
     // A defect ends the connection, not the listener.
     Effect.sandbox,
@@ -323,7 +329,11 @@ const make = Effect.gen(function* () {
           }),
           freeLock
         ),
-        (lock) => Effect.sync(() => Option.fromNullable(lock.since))
+        // By the clock of this layer, which also timed the lock: callers may have another one.
+        (lock) =>
+          Effect.sync(() =>
+            Option.map(Option.fromNullable(lock.since), (since) => Duration.millis(steadyMillis(clock) - since))
+          )
       ),
     subscribe: (channel) =>
       Effect.gen(function* () {

@@ -95,7 +95,7 @@ export const make = (
             pods.beat(facts, state, liveWithin, deadAfter)
           ),
         holdLock: pods.holdLock,
-        removeUnlocked: unlessLater([], pods.removeUnlocked),
+        removeUnlocked: (by) => unless([], pods.removeUnlocked(by)),
         present: (within) => unless([], pods.present(within)),
         live: (within) => unless([], pods.live(within)),
         leave: (id) => unless(undefined, pods.leave(id)),

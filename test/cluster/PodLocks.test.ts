@@ -80,10 +80,10 @@ describe("the lock of a pod on PostgreSQL", () => {
         yield* beat(observer)
         yield* SteppableClock.advance("10 seconds")
         expect((yield* beat(observer)).silent).toEqual([])
-        expect(yield* pods.removeUnlocked).toEqual([])
+        expect(yield* pods.removeUnlocked(observer)).toEqual([])
         yield* sql`update nightshift.pod set server = ${row?.server ?? ""} where id = ${pod}`
         expect((yield* beat(observer)).silent).toEqual([pod])
-        expect(yield* pods.removeUnlocked).toMatchObject([{ id: pod }])
+        expect(yield* pods.removeUnlocked(observer)).toMatchObject([{ id: pod }])
       }).pipe(Effect.provide(layer))
   )
 

@@ -1,5 +1,5 @@
 import { expect, layer as withLayer } from "@effect/vitest"
-import { Duration, Effect, type Layer, Option } from "effect"
+import { Duration, Effect, type Layer, Option, type Scope } from "effect"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { type PodFacts, type PodState, Pods } from "../../src/cluster/Pods.js"
 import { type Share, Shares } from "../../src/cluster/Shares.js"
@@ -25,7 +25,10 @@ export interface TestCluster {
   readonly newTerm: Effect.Effect<Term, unknown>
 }
 
-export type ClusterLaw = (title: string, story: (cluster: TestCluster) => Effect.Effect<void, unknown>) => void
+export type ClusterLaw = (
+  title: string,
+  story: (cluster: TestCluster) => Effect.Effect<void, unknown, Scope.Scope>
+) => void
 
 const open = (advance: Advance): Effect.Effect<TestCluster, never, Ports> =>
   Effect.gen(function* () {
@@ -69,7 +72,7 @@ export const clusterLaws = (
 ): void =>
   withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
     const { advance } = options
-    const law: ClusterLaw = (title, story) => it.effect(title, () => Effect.flatMap(open(advance), story))
+    const law: ClusterLaw = (title, story) => it.scoped(title, () => Effect.flatMap(open(advance), story))
 
     podLockLaws(law, advance)
 

@@ -21,7 +21,17 @@ const beat = ({ pods }: TestCluster, pod: PodFacts) =>
   pods.beat(pod, { slots: [], draining: false }, Duration.seconds(15), deadAfter)
 
 /** The database may free a lock a moment after its session has ended. */
-const removed = ({ pods }: TestCluster) => Effect.repeat(pods.removeUnlocked, { until: (dead) => dead.length > 0 })
+const removed = ({ pods }: TestCluster, { id }: PodFacts) =>
+  Effect.repeat(pods.removeUnlocked(id), { until: (dead) => dead.length > 0 })
+
+/** A pod that holds its lock, and watches the others by its heartbeats. */
+const newObserver = (cluster: TestCluster) =>
+  Effect.gen(function* () {
+    const observer = cluster.newPod()
+    const { end } = yield* locked(cluster, observer)
+    yield* Effect.addFinalizer(() => end)
+    return observer
+  })
 
 /** Laws of the locks that show whether a pod's process lives. */
 export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
@@ -29,7 +39,7 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
     "a pod whose session has ended is removed once, with its shares, when it has been silent for its limit",
     (cluster) =>
       Effect.gen(function* () {
-        const [dead, observer] = [cluster.newPod(), cluster.newPod()]
+        const [dead, observer] = [cluster.newPod(), yield* newObserver(cluster)]
         const lock = yield* locked(cluster, dead)
         yield* beat(cluster, dead)
         yield* cluster.shares.assign(yield* cluster.newTerm, [{ queue: "mail", pod: dead.id, slots: 2 }])
@@ -37,27 +47,27 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
         yield* lock.end
         yield* advance("1 second")
         expect((yield* beat(cluster, observer)).silent).toEqual([])
-        expect(yield* cluster.pods.removeUnlocked).toEqual([])
+        expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
         yield* advance("1 second")
         expect((yield* beat(cluster, observer)).silent).toEqual([dead.id])
-        expect(yield* removed(cluster)).toEqual([{ id: dead.id, silentFor: Duration.seconds(2) }])
+        expect(yield* removed(cluster, observer)).toEqual([{ id: dead.id, silentFor: Duration.seconds(2) }])
         expect(yield* cluster.liveIds).toEqual([observer.id])
         expect(yield* cluster.sharesOf(dead)).toEqual([])
-        expect(yield* cluster.pods.removeUnlocked).toEqual([])
+        expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
         expect((yield* beat(cluster, observer)).silent).toEqual([])
       })
   )
 
   law("a silent pod that holds its lock is kept", (cluster) =>
     Effect.gen(function* () {
-      const [frozen, observer] = [cluster.newPod(), cluster.newPod()]
+      const [frozen, observer] = [cluster.newPod(), yield* newObserver(cluster)]
       const lock = yield* locked(cluster, frozen)
       yield* beat(cluster, frozen)
       yield* beat(cluster, observer)
       yield* advance("50 seconds")
       expect(yield* lock.heldFor).toEqual(Option.some(Duration.seconds(50)))
       expect((yield* beat(cluster, observer)).silent).toEqual([frozen.id])
-      expect(yield* cluster.pods.removeUnlocked).toEqual([])
+      expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
       expect(yield* cluster.liveIds).toEqual([observer.id])
       yield* beat(cluster, frozen)
       expect(yield* cluster.liveIds).toEqual([frozen.id, observer.id].sort())
@@ -67,7 +77,7 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
 
   law("a pod that has sent a heartbeat since it lost its lock is kept, however long it is silent", (cluster) =>
     Effect.gen(function* () {
-      const [alive, observer] = [cluster.newPod(), cluster.newPod()]
+      const [alive, observer] = [cluster.newPod(), yield* newObserver(cluster)]
       const lock = yield* locked(cluster, alive)
       yield* beat(cluster, alive)
       yield* lock.end
@@ -78,14 +88,14 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
         return (yield* beat(cluster, observer)).silent
       })
       yield* Effect.repeat(silent, { until: (pods) => pods.length === 0 })
-      expect(yield* cluster.pods.removeUnlocked).toEqual([])
+      expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
       expect(yield* cluster.liveIds).toContain(alive.id)
     })
   )
 
   law("a pod that never held its lock, or that names no limit, is kept", (cluster) =>
     Effect.gen(function* () {
-      const [starting, older, observer] = [cluster.newPod(), cluster.newPod(), cluster.newPod()]
+      const [starting, older, observer] = [cluster.newPod(), cluster.newPod(), yield* newObserver(cluster)]
       const lock = yield* locked(cluster, older)
       yield* beat(cluster, starting)
       yield* cluster.beat(older)
@@ -93,24 +103,38 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
       yield* lock.end
       yield* advance("14 seconds")
       expect((yield* beat(cluster, observer)).silent).toEqual([])
-      expect(yield* cluster.pods.removeUnlocked).toEqual([])
+      expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
       expect(yield* cluster.liveIds).toEqual([starting.id, older.id, observer.id].sort())
     })
   )
 
   law("a process must have watched a pod for its limit, by its monotonic clock, to remove it", (cluster) =>
     Effect.gen(function* () {
-      const [dead, observer] = [cluster.newPod(), cluster.newPod()]
+      const [dead, observer] = [cluster.newPod(), yield* newObserver(cluster)]
       const lock = yield* locked(cluster, dead)
       yield* beat(cluster, dead)
       yield* lock.end
       yield* advance("1 minute")
       const elsewhere = yield* setBy(-300_000)
       expect((yield* elsewhere(beat(cluster, observer))).silent).toEqual([])
-      expect(yield* elsewhere(cluster.pods.removeUnlocked)).toEqual([])
+      expect(yield* elsewhere(cluster.pods.removeUnlocked(observer.id))).toEqual([])
       yield* advance("2 seconds")
       expect((yield* elsewhere(beat(cluster, observer))).silent).toEqual([dead.id])
-      expect(yield* elsewhere(removed(cluster))).toMatchObject([{ id: dead.id }])
+      expect(yield* elsewhere(removed(cluster, observer))).toMatchObject([{ id: dead.id }])
+    })
+  )
+
+  law("a pod that does not hold its own lock removes none: all locks may have been lost at once", (cluster) =>
+    Effect.gen(function* () {
+      const [dead, observer, cut] = [cluster.newPod(), yield* newObserver(cluster), cluster.newPod()]
+      const lock = yield* locked(cluster, dead)
+      yield* beat(cluster, dead)
+      yield* beat(cluster, observer)
+      yield* lock.end
+      yield* advance("2 seconds")
+      expect((yield* beat(cluster, observer)).silent).toEqual([dead.id])
+      expect(yield* cluster.pods.removeUnlocked(cut.id)).toEqual([])
+      expect(yield* removed(cluster, observer)).toMatchObject([{ id: dead.id }])
     })
   )
 }

@@ -308,7 +308,8 @@ export const mistakes: Readonly<
     tamper: (tables) => {
       const pods = Context.get(tables, Pods)
       const silentFor = Duration.seconds(6)
-      const removeUnlocked = Effect.map(pods.removeDead(silentFor), (dead) => dead.map((id) => ({ id, silentFor })))
+      const removeUnlocked = () =>
+        Effect.map(pods.removeDead(silentFor), (dead) => dead.map((id) => ({ id, silentFor })))
       return Context.add(tables, Pods, { ...pods, removeUnlocked })
     }
   }

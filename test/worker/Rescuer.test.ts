@@ -12,6 +12,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
 import { PodHeartbeat } from "../../src/worker/loops/PodHeartbeat.js"
 import * as Rescuer from "../../src/worker/loops/Rescuer.js"
+import { Pod } from "../../src/worker/Pod.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
 
 /** A dead pod with one job, beside a rescuer. */
@@ -66,6 +67,7 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
       })
     )
     yield* held
+    yield* pods.holdLock(observer)
 
     let wake = () => {}
     const heartbeat = Layer.succeed(PodHeartbeat, {
@@ -81,7 +83,7 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
     })
     const loop = Layer.scopedDiscard(Effect.flatMap(Rescuer.make, runLoop)).pipe(
       Layer.provide([heartbeat, Metrics.layer, ClusterConfig.layer, WorkerConfig.layer]),
-      Layer.provide([Layer.succeed(Queue, failing), Layer.succeed(Pods, pods)])
+      Layer.provide([Layer.succeed(Queue, failing), Layer.succeed(Pods, pods), Layer.succeed(Pod, facts(observer))])
     )
     const log = Logger.replace(
       Logger.defaultLogger,

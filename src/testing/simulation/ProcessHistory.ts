@@ -3,9 +3,13 @@ import type { PodId } from "../../core/Ids.js"
 
 /** An operation that reached the database, as in `Call`. */
 interface Operation {
+  /** Name of the process that made the call. */
   readonly who: string
+  /** Operation name, such as `Pods.beat`. */
   readonly call: string
+  /** What the process passed to the operation. */
   readonly args: ReadonlyArray<unknown>
+  /** True time in epoch milliseconds. */
   readonly at: number
 }
 

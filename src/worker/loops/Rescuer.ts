@@ -6,6 +6,7 @@ import { type Loop, nothing } from "../../core/Loop.js"
 import { makeLatch, onEvent } from "../../core/LoopSchedule.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
+import { Pod } from "../Pod.js"
 import { WorkerConfig } from "../WorkerConfig.js"
 import { PodHeartbeat } from "./PodHeartbeat.js"
 
@@ -17,10 +18,11 @@ import { PodHeartbeat } from "./PodHeartbeat.js"
 export const make: Effect.Effect<
   Loop,
   never,
-  Queue | Pods | PodHeartbeat | ClusterConfig | WorkerConfig | Scope.Scope
+  Queue | Pods | Pod | PodHeartbeat | ClusterConfig | WorkerConfig | Scope.Scope
 > = Effect.gen(function* () {
   const queue = yield* Queue
   const pods = yield* Pods
+  const pod = yield* Pod
   const podHeartbeat = yield* PodHeartbeat
   const { lease, staleAfter } = yield* ClusterConfig
   const { heartbeat } = yield* WorkerConfig
@@ -35,7 +37,7 @@ export const make: Effect.Effect<
 
   const remove = Effect.gen(function* () {
     if (Duration.lessThan(yield* podHeartbeat.undisturbedFor, undisturbedBeforeRescue)) return nothing
-    for (const { id, silentFor } of yield* pods.removeUnlocked) {
+    for (const { id, silentFor } of yield* pods.removeUnlocked(pod.id)) {
       orphaning.add(id)
       yield* Effect.logWarning(
         `process ${id} is dead: its database session has ended and it has sent no heartbeat for ${Duration.toSeconds(silentFor).toFixed(1)}s. Rescuing its jobs now instead of after ${DurationText.format(staleAfter)} (QUEUE_STALE_AFTER).`
