@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Layer, Option, Scope } from "effect"
+import { Duration, Effect, Exit, Layer, Option, Schedule, Scope } from "effect"
 import { Pods } from "../../src/cluster/Pods.js"
 import * as PodsPg from "../../src/cluster/PodsPg.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
@@ -33,6 +33,10 @@ const open = Effect.gen(function* () {
   return { pods, beat, pod: ids.pod(1), observer: ids.pod(2) }
 })
 
+/** Waits until a lock is held. Returns for how long it has been. */
+const untilHeld = (heldFor: Effect.Effect<Option.Option<Duration.Duration>>) =>
+  Effect.repeat(heldFor, { until: Option.isSome, schedule: Schedule.spaced("10 millis") }).pipe(Effect.zipRight(heldFor))
+
 /** The backend that holds the lock of a pod in the schema `nightshift`. */
 const holderOf = (id: PodId) =>
   Effect.gen(function* () {
@@ -52,14 +56,14 @@ describe("the lock of a pod on PostgreSQL", () => {
       const { pod, pods } = yield* open
       const { sql } = yield* Database
       const heldFor = yield* pods.holdLock(pod)
-      yield* Effect.repeat(heldFor, { until: Option.isSome })
+      yield* untilHeld(heldFor)
       const [before = 0] = yield* holderOf(pod)
       yield* SteppableClock.advance("1 minute")
       expect(yield* heldFor).toEqual(Option.some(Duration.minutes(1)))
       yield* sql`select pg_terminate_backend(${before}, 5000)`
       const [after] = yield* Effect.repeat(holderOf(pod), { until: (pids) => pids.some((pid) => pid !== before) })
       expect(after).toBeDefined()
-      yield* Effect.repeat(heldFor, { until: (held) => Option.contains(held, Duration.zero) })
+      expect(yield* untilHeld(heldFor)).toEqual(Option.some(Duration.zero))
     }).pipe(Effect.provide(layer))
   )
 
@@ -71,7 +75,7 @@ describe("the lock of a pod on PostgreSQL", () => {
         const { sql } = yield* Database
         const session = yield* Scope.make()
         const heldFor = yield* Scope.extend(pods.holdLock(pod), session)
-        yield* Effect.repeat(heldFor, { until: Option.isSome })
+        yield* untilHeld(heldFor)
         yield* beat(pod)
         yield* Scope.close(session, Exit.void)
         yield* Effect.repeat(holderOf(pod), { until: (pids) => pids.length === 0 })

@@ -1,5 +1,5 @@
 import { expect } from "@effect/vitest"
-import { Duration, Effect, Exit, Option, Scope } from "effect"
+import { Duration, Effect, Exit, Option, Schedule, Scope } from "effect"
 import type { PodFacts } from "../../src/cluster/Pods.js"
 import { setBy } from "../support/SetClock.js"
 import type { ClusterLaw, TestCluster } from "./ClusterLaws.js"
@@ -12,7 +12,7 @@ const locked = ({ pods }: TestCluster, { id }: PodFacts) =>
   Effect.gen(function* () {
     const session = yield* Scope.make()
     const heldFor = yield* Scope.extend(pods.holdLock(id), session)
-    yield* Effect.repeat(heldFor, { until: Option.isSome })
+    yield* Effect.repeat(heldFor, { until: Option.isSome, schedule: Schedule.spaced("10 millis") })
     return { heldFor, end: Scope.close(session, Exit.void) }
   })
 
