@@ -35,7 +35,9 @@ const open = Effect.gen(function* () {
 
 /** Waits until a lock is held. Returns for how long it has been. */
 const untilHeld = (heldFor: Effect.Effect<Option.Option<Duration.Duration>>) =>
-  Effect.repeat(heldFor, { until: Option.isSome, schedule: Schedule.spaced("10 millis") }).pipe(Effect.zipRight(heldFor))
+  Effect.repeat(heldFor, { until: Option.isSome, schedule: Schedule.spaced("10 millis") }).pipe(
+    Effect.zipRight(heldFor)
+  )
 
 /** The backend that holds the lock of a pod in the schema `nightshift`. */
 const holderOf = (id: PodId) =>
