@@ -58,22 +58,20 @@ export class Listener extends Context.Tag("nightshift/database/Listener")<
 
     /**
      * Holds a session-level advisory lock until the Scope closes, and takes it again after every reconnect. Never through a
-     * pooler, whose sessions are not those of this process. Returns how long it has been held without a break; None while
-     * it is not held.
+     * pooler, whose sessions are not those of this process. `key` is SQL (see AdvisoryLock), in which `$1` is `id`. Returns how
+     * long it has been held without a break; None while it is not held, and from two seconds before the connection is replaced.
      */
     readonly holdLock: (
-      name: string
+      key: string,
+      id: string
     ) => Effect.Effect<Effect.Effect<Option.Option<Duration.Duration>>, never, Scope.Scope>
   }
 >() {}
 
-/** SQL for the key of the advisory lock with this name. Both are SQL expressions. */
-export const lockKey = (name: string): string => `pg_catalog.hashtextextended(${name}, 0)`
-
 const subscriberCapacity = 1024
 const probeEvery = Duration.seconds(30)
 /** Time limit for the delivery of the test notification. */
-const delivery = Duration.seconds(2)
+const deliveryLimit = Duration.seconds(2)
 /** Interval between delivery tests; the pooler may be replaced by one that forwards notifications. */
 const retestDelay = Duration.minutes(5)
 
@@ -85,13 +83,16 @@ type Subscribers = Map<string, Set<Subscriber>>
 
 /** A lock that this process wants to hold. */
 interface WantedLock {
-  readonly name: string
+  readonly key: string
+  readonly id: string
   /** When it was taken, on the monotonic clock. Undefined while it is not held. */
   since: number | undefined
 }
 
-/** Interval at which locks are tried that another session holds: an earlier one of this process that the server keeps. */
+/** Retry interval for a lock that an earlier session of this process still holds. */
 const lockRetry = Duration.seconds(1)
+/** Time between the end of a lock's claim and the planned end of its session. A heartbeat in between withdraws the claim. */
+const claimNotice = Duration.seconds(2)
 
 /**
  * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
@@ -139,14 +140,17 @@ const isPooled = (client: pg.Client) =>
     ({ rows }) => Startup.isPooled(client, rows[0]?.pid ?? 0)
   )
 
+/** How notifications reach a process: on its own session, through a pooler that forwards them, or not at all. */
+export type Delivery = "direct" | "forwarded" | "none"
+
 /**
- * Whether notifications from another connection arrive on this one. Behind a pooler in transaction mode, LISTEN
- * succeeds but nothing arrives.
+ * How notifications from another connection arrive on this one. Behind a pooler in transaction mode, LISTEN succeeds but
+ * nothing arrives.
  */
-const receives = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+const deliveryOn = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Effect.scoped(
     Effect.gen(function* () {
-      if (!(yield* isPooled(client))) return true
+      if (!(yield* isPooled(client))) return "direct" as const
       const channel = `nightshift_probe_${randomBytes(6).toString("hex")}`
       const received = yield* Deferred.make<void>()
       const onNotification = (message: pg.Notification) => {
@@ -157,9 +161,9 @@ const receives = (client: pg.Client, url: Redacted.Redacted, config: typeof Data
       yield* listenTo(client, channel)
       const other = yield* connect(url, config)
       yield* Effect.tryPromise(() => other.query("select pg_catalog.pg_notify($1, '')", [channel]))
-      const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(received), delivery))
+      const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(received), deliveryLimit))
       yield* Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`))
-      return arrived
+      return arrived ? ("forwarded" as const) : ("none" as const)
     })
   )
 
@@ -167,32 +171,37 @@ const receives = (client: pg.Client, url: Redacted.Redacted, config: typeof Data
 const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Option.getOrElse(config.listenUrl, () => url)
 
-/** Whether notifications can reach this process at all. */
-export const canReceive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
+/** How notifications can reach this process. */
+export const delivery: Effect.Effect<Delivery, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
   const config = yield* DatabaseConfig
   const url = listenUrl(yield* DatabaseUrl, config)
-  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => receives(client, url, config)))
+  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => deliveryOn(client, url, config)))
 })
 
 const listenTo = (client: pg.Client, channel: string) =>
   Effect.tryPromise(() => client.query(`listen ${pg.escapeIdentifier(channel)}`))
 
+/** Does not wait for the server, which would delay the shutdown of the process if it does not answer. */
+const unlock = (client: pg.Client, { id, key }: WantedLock) =>
+  void client.query(`select pg_catalog.pg_advisory_unlock(${key})`, [id]).catch(() => {})
+
 /** Tries a lock once. Waiting for it would keep notifications from arriving. */
-const takeLock = (client: pg.Client, lock: WantedLock) =>
+const takeLock = (client: pg.Client, lock: WantedLock, locks: ReadonlySet<WantedLock>) =>
   Effect.gen(function* () {
     const { rows } = yield* Effect.tryPromise(() =>
-      client.query<{ taken: boolean }>(`select pg_catalog.pg_try_advisory_lock(${lockKey("$1::text")}) as taken`, [
-        lock.name
-      ])
+      client.query<{ taken: boolean }>(`select pg_catalog.pg_try_advisory_lock(${lock.key}) as taken`, [lock.id])
     )
-    if (rows[0]?.taken === true) lock.since = yield* steadyNow
+    if (rows[0]?.taken !== true) return
+    // It may have been freed while it was taken.
+    if (locks.has(lock)) lock.since = yield* steadyNow
+    else unlock(client, lock)
   })
 
 const takeLocks = (client: pg.Client, locks: ReadonlySet<WantedLock>) =>
   Effect.suspend(() =>
     Effect.forEach(
       [...locks].filter(({ since }) => since === undefined),
-      (lock) => takeLock(client, lock),
+      (lock) => takeLock(client, lock, locks),
       { discard: true }
     )
   )
@@ -227,29 +236,31 @@ const listenOnce = (
         for (const { receive } of subscribers.get(channel) ?? [])
           receive(ListenerEvent.Notified({ payload: payload ?? "" }))
       })
-      if (!(yield* receives(client, url, config))) {
+      const how = yield* deliveryOn(client, url, config)
+      if (how === "none") {
         yield* Effect.logWarning(notForwarded)
         return yield* Effect.zipRight(Effect.sleep(retestDelay), Effect.fail("testing delivery again"))
       }
-      const isDirect = !(yield* isPooled(client))
       yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
-      yield* Effect.addFinalizer(() =>
-        Effect.sync(() => {
-          for (const lock of locks) lock.since = undefined
-        })
-      )
-      if (isDirect) {
-        yield* Effect.ignore(Effect.tryPromise(() => client.query(Startup.noticeEnd)))
+      const endClaims = Effect.sync(() => {
+        for (const lock of locks) lock.since = undefined
+      })
+      yield* Effect.addFinalizer(() => endClaims)
+      if (how === "direct") {
+        yield* Effect.ignore(Effect.tryPromise(() => client.query(Startup.keepAlive)))
         yield* takeLocks(client, locks)
       }
       yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
       // Replaced like pooled connections: the address may lead to another server after a failover.
-      const lifetime = Duration.max(config.maxLifetime, Duration.seconds(1))
-      const replaced = Effect.zipRight(Effect.sleep(lifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
+      const lifetime = Effect.sleep(Duration.max(config.maxLifetime, Duration.seconds(1)))
       const probed = Effect.repeat(probe(client), Schedule.spaced(probeEvery))
-      const locked = isDirect ? Effect.forever(Effect.zipRight(wanted, takeLocks(client, locks))) : Effect.never
-      yield* Deferred.await(broken).pipe(Effect.raceFirst(probed), Effect.raceFirst(replaced), Effect.raceFirst(locked))
+      const locked = how === "direct" ? Effect.forever(Effect.zipRight(wanted, takeLocks(client, locks))) : Effect.never
+      const open = Effect.raceFirst(Deferred.await(broken), probed)
+      yield* open.pipe(Effect.raceFirst(lifetime), Effect.raceFirst(locked))
+      // The locks stay taken until heartbeats have withdrawn their claims, so a process that is blocked later is not dead.
+      if (locks.size > 0) yield* Effect.zipRight(endClaims, Effect.raceFirst(open, Effect.sleep(claimNotice)))
+      return yield* Effect.fail("DATABASE_MAX_LIFETIME passed")
     })
   )
 
@@ -307,22 +318,19 @@ const make = Effect.gen(function* () {
     return Effect.acquireRelease(addSubscriber(channel, subscriber), () => removeSubscriber(channel, subscriber))
   }
 
-  /** Frees a lock without waiting for the server, which would delay the shutdown of the process if it does not answer. */
   const freeLock = (lock: WantedLock) =>
     Effect.map(Ref.get(current), (client) => {
       locks.delete(lock)
-      if (lock.since === undefined) return
-      const unlock = `select pg_catalog.pg_advisory_unlock(${lockKey("$1::text")})`
-      client?.query(unlock, [lock.name]).catch(() => {})
+      if (lock.since !== undefined && client !== undefined) unlock(client, lock)
     })
 
   return Listener.of({
     onMessage,
-    holdLock: (name) =>
+    holdLock: (key, id) =>
       Effect.map(
         Effect.acquireRelease(
           Effect.sync(() => {
-            const lock: WantedLock = { name, since: undefined }
+            const lock: WantedLock = { key, id, since: undefined }
             locks.add(lock)
             newLock.open()
             return lock
