@@ -4,6 +4,7 @@ import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import { type PodId, Term } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
 import { idleUntil } from "../core/Loop.js"
+import { PodIds } from "../core/PodIdsMemory.js"
 import { type Leader, Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
 import { type PodFacts, Pods, type StoredPod, type UnlockedPod } from "./Pods.js"
@@ -116,11 +117,14 @@ const otherReleases = (queue: string, { releases: own }: PodFacts, others: Reado
 
 const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
   Pods,
-  Effect.map(Effect.all([ShareTable, LockTable]), ([shares, locks]) => {
+  Effect.map(Effect.all([ShareTable, LockTable, Effect.serviceOption(PodIds)]), ([shares, locks, shared]) => {
     const pods = new Map<PodId, StoredPod>()
+    /** Shared with the queue in memory, if there is one. */
+    const ids = Option.getOrElse(shared, () => new Set<PodId>())
     /** Milliseconds, of the pods that held their lock at their last heartbeat. */
     const deadAfter = new Map<PodId, number>()
     const watchOf = perClock(() => new ChangeWatch<PodId, number>())
+    const unlockedOf = perClock(() => new ChangeWatch<PodId, number>())
     const oldestBeat = () => Math.min(...[...pods.values()].map(({ heartbeatAt }) => heartbeatAt))
     const sorted = () => [...pods.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 
@@ -136,19 +140,33 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
     }
 
     /** The pods without a heartbeat for their `deadAfter`, as of the last `quiet`. */
-    const silent = (clock: Clock.Clock): ReadonlyArray<UnlockedPod> => {
+    const silent = (clock: Clock.Clock) => {
       const now = steadyMillis(clock)
-      return sorted().flatMap(({ id }) => {
+      return sorted().flatMap(({ heartbeatAt, id }) => {
         const silentFor = watchOf(clock).unchangedFor(id, now)
-        return silentFor < (deadAfter.get(id) ?? Number.POSITIVE_INFINITY)
-          ? []
-          : [{ id, silentFor: Duration.millis(silentFor) }]
+        const limit = deadAfter.get(id) ?? Number.POSITIVE_INFINITY
+        return silentFor < limit ? [] : [{ id, heartbeatAt, limit, silentFor: Duration.millis(silentFor) }]
       })
+    }
+
+    /** The silent pods whose lock was free at two tests, this one and one at least a heartbeat ago. */
+    const unlocked = (clock: Clock.Clock): ReadonlyArray<UnlockedPod> => {
+      const now = steadyMillis(clock)
+      const watch = unlockedOf(clock)
+      const free = silent(clock).filter(({ id }) => locks.isFree(id))
+      watch.record(
+        free.map(({ heartbeatAt, id }) => [id, heartbeatAt]),
+        now
+      )
+      return free
+        .filter(({ id, limit }) => watch.unchangedFor(id, now) >= limit / 2)
+        .map(({ id, silentFor }) => ({ id, silentFor }))
     }
 
     const remove = (dead: Iterable<PodId>) => {
       for (const id of dead) {
         pods.delete(id)
+        ids.delete(id)
         deadAfter.delete(id)
       }
       shares.removeWhere((pod) => !pods.has(pod))
@@ -172,13 +190,14 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
       removeUnlocked: (by) =>
         step((clock) => {
           quiet(Duration.infinity, clock)
-          const dead = locks.isFree(by) ? [] : silent(clock).filter(({ id }) => locks.isFree(id))
+          const dead = locks.isFree(by) ? [] : unlocked(clock)
           if (dead.length > 0) remove(dead.map(({ id }) => id))
           return dead
         }),
       beat: (facts, state, liveWithin, limit) =>
         step((clock) => {
           pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })
+          ids.add(facts.id)
           if (limit === undefined || locks.isFree(facts.id)) deadAfter.delete(facts.id)
           else deadAfter.set(facts.id, Duration.toMillis(limit))
           const notLive = quiet(liveWithin, clock)
@@ -211,6 +230,7 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
       leave: (id) =>
         step(() => {
           pods.delete(id)
+          ids.delete(id)
           deadAfter.delete(id)
           shares.removeWhere((pod) => pod === id)
         }),

@@ -78,7 +78,7 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
     /**
      * Records a heartbeat with the pod's slots and state. Pods without a heartbeat for `liveWithin` are not counted as
      * servingPods. `deadAfter` is how long this pod may be silent while its lock is free; it is recorded only if the pod
-     * holds its lock.
+     * holds its lock. Absent: the pod is not dead while it is silent, because it does not hold its lock or is about to free it.
      */
     readonly beat: (
       facts: PodFacts,
@@ -95,9 +95,10 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
     readonly holdLock: (id: PodId) => Effect.Effect<Effect.Effect<Option.Option<Duration.Duration>>, never, Scope.Scope>
 
     /**
-     * Removes pods that held their lock at their last heartbeat, whose lock is free now, and that this process has seen
-     * without a new heartbeat for their `deadAfter`, with their shares. Every pod is returned to one caller only. Removes
-     * none unless the pod `by` holds its own lock: if all locks were lost at once, no pod is dead.
+     * Removes pods that held their lock at their last heartbeat, that this process has seen without a new heartbeat for their
+     * `deadAfter`, and whose lock was free at two calls, this one and one at least half of `deadAfter` ago, with their shares.
+     * Every pod is returned to one caller only. Removes none unless the pod `by` holds its own lock: if all locks were lost at
+     * once, no pod is dead.
      */
     readonly removeUnlocked: (by: PodId) => Effect.Effect<ReadonlyArray<UnlockedPod>, DatabaseError>
 

@@ -1,9 +1,10 @@
 import { Clock, Duration, Effect, Layer, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import type { PodId } from "../core/Ids.js"
+import * as AdvisoryLock from "../database/AdvisoryLock.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
-import { Listener, lockKey } from "../database/Listener.js"
+import { Listener } from "../database/Listener.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
@@ -65,15 +66,35 @@ const podColumns = `id, label, version, queues, kinds, releases, slots, host, os
     server, clock_offset, ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
     ${micros("heartbeat_at")}::text as beat`
 
-/** The name of a pod's lock, as an SQL expression of its id as text. Advisory locks belong to a database. */
-const lockName = (schema: string, id: string) => `'${schema}.process.' || ${id}`
+/** SQL for the key of a pod's lock. `id` is an SQL expression of type text. */
+const lockKey = (schema: string, id: string) => AdvisoryLock.key(schema, "process", id)
 
 /**
- * Whether no session holds the lock of a pod. Takes the lock shared, so that it tells any number of pods the same at once,
+ * Whether no session holds the lock of a pod. Takes the lock shared, so that concurrent observers do not block each other,
  * and until the end of the statement, so that it works through a pooler.
  */
 const isFree = (schema: string, id: string) =>
-  `pg_catalog.pg_try_advisory_xact_lock_shared(${lockKey(lockName(schema, id))})`
+  `pg_catalog.pg_try_advisory_xact_lock_shared(${lockKey(schema, id)})`
+
+/**
+ * Whether a pod `p` has sent no heartbeat since `quiet` was read, and its lock is free. Only while the pod `$3` holds its own
+ * lock: not after all locks were lost at once. The pod cannot take its lock again before the statement has committed.
+ */
+const isUnlocked = (schema: string) => `p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
+      and case when p.id = quiet.id and p.dead_after_ms is not null and ${ServerIdentity.isHere("p.server")}
+        then not ${isFree(schema, "$3::uuid::text")} and ${isFree(schema, "p.id::text")} else false end`
+
+/** Deletes pods by a condition on `p` and `quiet`, and the shares of pods that do not exist. */
+const removal = (schema: string, condition: string) => `
+  with dead as (
+    delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
+    where ${condition}
+    returning p.id
+  ), freed as (
+    delete from ${schema}.share s
+    where s.pod_id in (select id from dead) or not exists (select from ${schema}.pod p where p.id = s.pod_id)
+  )
+  select id from dead order by id`
 
 const statementsOf = (schema: string) => ({
   beat: hot(`
@@ -123,23 +144,13 @@ const statementsOf = (schema: string) => ({
   with deleted as (delete from ${schema}.pod where id = $1)
   delete from ${schema}.share where pod_id = $1`,
 
-  removeDead: `
-  with dead as (
-    -- Only if the heartbeat is unchanged since it was read; a pod with a newer heartbeat is alive.
-    delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
-    where p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
-      -- $3: only if the pod's lock is free, and the lock of the pod $3 is held: not after all locks were lost at once. The pod
-      -- cannot take its lock again before this is committed.
-      and case when $3::uuid is null then true
-        when p.id = quiet.id and p.dead_after_ms is not null and ${ServerIdentity.isHere("p.server")}
-          then not ${isFree(schema, "$3::uuid::text")} and ${isFree(schema, "p.id::text")}
-        else false end
-    returning p.id
-  ), freed as (
-    delete from ${schema}.share s
-    where s.pod_id in (select id from dead) or not exists (select from ${schema}.pod p where p.id = s.pod_id)
-  )
-  select id from dead order by id`
+  // Only if the heartbeat is unchanged since it was read; a pod with a newer heartbeat is alive.
+  removeDead: removal(schema, `p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat`),
+
+  unlocked: `
+  select p.id from ${schema}.pod p, unnest($1::uuid[], $2::bigint[]) as quiet(id, beat) where ${isUnlocked(schema)}`,
+
+  removeUnlocked: removal(schema, isUnlocked(schema))
 })
 
 const make = Effect.gen(function* () {
@@ -151,7 +162,9 @@ const make = Effect.gen(function* () {
     readAt: Number.NEGATIVE_INFINITY,
     /** When the last heartbeat of this process was sent, and what it returned of pods that held their lock. */
     sentAt: Number.NEGATIVE_INFINITY,
-    lockHolders: [] as ReadonlyArray<{ readonly id: PodId; readonly beat: string; readonly deadAfter: number }>
+    lockHolders: [] as ReadonlyArray<{ readonly id: PodId; readonly beat: string; readonly deadAfter: number }>,
+    /** The heartbeats of the silent pods whose lock was free at the last test. */
+    unlocked: new ChangeWatch<PodId, string>()
   }))
   type Watch = ReturnType<typeof watchOf>
 
@@ -194,20 +207,16 @@ const make = Effect.gen(function* () {
   const silentPods = (watch: Watch) =>
     watch.lockHolders.flatMap(({ id, beat, deadAfter }) => {
       const silentFor = watch.beats.unchangedFor(id, watch.sentAt)
-      return silentFor < deadAfter ? [] : [{ id, beat, silentFor: Duration.millis(silentFor) }]
+      return silentFor < deadAfter ? [] : [{ id, beat, deadAfter, silentFor: Duration.millis(silentFor) }]
     })
 
-  /** Removes those of these pods that have sent no heartbeat since; with a lock holder, those whose own lock is free. */
-  const remove = (quiet: ReadonlyArray<readonly [PodId, string]>, lockHolder?: PodId) =>
+  /** Runs a statement on these pods, of which it may need the id of the observer. Returns those that it found. */
+  const among = (statement: string, quiet: ReadonlyArray<readonly [PodId, string]>, ...observer: ReadonlyArray<PodId>) =>
     Effect.map(
       mapErrors(
-        sql.unsafe<{ id: PodId }>(statements.removeDead, [
-          quiet.map(([id]) => id),
-          quiet.map(([, beat]) => beat),
-          lockHolder ?? null
-        ])
+        sql.unsafe<{ id: PodId }>(statement, [quiet.map(([id]) => id), quiet.map(([, beat]) => beat), ...observer])
       ),
-      (dead) => dead.map(({ id }) => id)
+      (found) => found.map(({ id }) => id)
     )
 
   const introduce = (facts: PodFacts, state: PodState, deadAfter: number | null, now: number) =>
@@ -254,7 +263,7 @@ const make = Effect.gen(function* () {
               deadAfter
             ])
           )
-          yield* recordBeats(watch, rows[0]?.beats ?? [], sentAt)
+          yield* recordBeats(watch, rows.find(({ beats }) => beats !== null)?.beats ?? [], sentAt)
           // The first heartbeat, or the first one after another pod removed this pod as dead.
           if (rows[0]?.known !== true) yield* introduce(facts, state, deadAfter, now)
           return {
@@ -283,20 +292,31 @@ const make = Effect.gen(function* () {
     removeDead: (silentFor) =>
       Effect.gen(function* () {
         const { sentAt, beats } = yield* readBeats(statements.beats)
-        return yield* remove(beats.quietFor(Duration.toMillis(silentFor), sentAt))
+        return yield* among(statements.removeDead, beats.quietFor(Duration.toMillis(silentFor), sentAt))
       }),
-    holdLock: (id) => listener.holdLock(`${schema}.process.${id}`),
+    holdLock: (id) => listener.holdLock(lockKey(schema, "$1::text"), id),
     removeUnlocked: (by) =>
       Effect.gen(function* () {
-        const silent = silentPods(watchOf(yield* Effect.clock))
+        const watch = watchOf(yield* Effect.clock)
+        const silent = silentPods(watch)
         if (silent.length === 0) return []
-        const dead = new Set(
-          yield* remove(
-            silent.map(({ id, beat }) => [id, beat]),
+        const quiet = silent.map(({ id, beat }) => [id, beat] as const)
+        const free = new Set(yield* among(statements.unlocked, quiet, by))
+        watch.unlocked.record(
+          quiet.filter(([id]) => free.has(id)),
+          watch.sentAt
+        )
+        // At two tests at least a heartbeat apart: a process that lives takes its lock again, or sends a heartbeat, in between.
+        const dead = silent.filter(({ id, deadAfter }) => watch.unlocked.unchangedFor(id, watch.sentAt) >= deadAfter / 2)
+        if (dead.length === 0) return []
+        const removed = new Set(
+          yield* among(
+            statements.removeUnlocked,
+            dead.map(({ id, beat }) => [id, beat]),
             by
           )
         )
-        return silent.filter(({ id }) => dead.has(id)).map(({ id, silentFor }) => ({ id, silentFor }))
+        return dead.filter(({ id }) => removed.has(id)).map(({ id, silentFor }) => ({ id, silentFor }))
       })
   })
 })

@@ -5,6 +5,9 @@ import * as PodsPg from "../../src/cluster/PodsPg.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueuePg from "../../src/queue/QueuePg.js"
+import { holdersOf, untilHeld } from "../support/PodLock.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -33,24 +36,7 @@ const open = Effect.gen(function* () {
   return { pods, beat, pod: ids.pod(1), observer: ids.pod(2) }
 })
 
-/** Waits until a lock is held. Returns for how long it has been. */
-const untilHeld = (heldFor: Effect.Effect<Option.Option<Duration.Duration>>) =>
-  Effect.repeat(heldFor, { until: Option.isSome, schedule: Schedule.spaced("10 millis") }).pipe(
-    Effect.zipRight(heldFor)
-  )
-
-/** The backend that holds the lock of a pod in the schema `nightshift`. */
-const holderOf = (id: PodId) =>
-  Effect.gen(function* () {
-    const { sql } = yield* Database
-    const rows = yield* sql<{ pid: number }>`
-      with key as (select hashtextextended(${`nightshift.process.${id}`}, 0) as value)
-      select l.pid from pg_locks l, key
-      where l.locktype = 'advisory' and l.mode = 'ExclusiveLock' and l.granted and l.objsubid = 1
-        and l.database = (select oid from pg_database where datname = current_database())
-        and (l.classid::bigint << 32) | l.objid::bigint = key.value`
-    return rows.map(({ pid }) => pid)
-  })
+const often = Schedule.spaced("10 millis")
 
 describe("the lock of a pod on PostgreSQL", () => {
   it.scopedLive("is taken again in a new session when its session ends, and counts from then on", () =>
@@ -59,12 +45,12 @@ describe("the lock of a pod on PostgreSQL", () => {
       const { sql } = yield* Database
       const heldFor = yield* pods.holdLock(pod)
       yield* untilHeld(heldFor)
-      const [before = 0] = yield* holderOf(pod)
+      const [before = 0] = yield* holdersOf(pod)
       yield* SteppableClock.advance("1 minute")
       expect(yield* heldFor).toEqual(Option.some(Duration.minutes(1)))
       yield* sql`select pg_terminate_backend(${before}, 5000)`
-      const [after] = yield* Effect.repeat(holderOf(pod), { until: (pids) => pids.some((pid) => pid !== before) })
-      expect(after).toBeDefined()
+      const isAnother = (pids: ReadonlyArray<number>) => pids.some((pid) => pid !== before)
+      yield* Effect.repeat(holdersOf(pod), { until: isAnother, schedule: often })
       expect(yield* untilHeld(heldFor)).toEqual(Option.some(Duration.zero))
     }).pipe(Effect.provide(layer))
   )
@@ -80,7 +66,8 @@ describe("the lock of a pod on PostgreSQL", () => {
         yield* untilHeld(heldFor)
         yield* beat(pod)
         yield* Scope.close(session, Exit.void)
-        yield* Effect.repeat(holderOf(pod), { until: (pids) => pids.length === 0 })
+        yield* Effect.repeat(holdersOf(pod), { until: (pids) => pids.length === 0, schedule: often })
+        yield* untilHeld(yield* pods.holdLock(observer))
         const [row] = yield* sql<{ server: string }>`select server from nightshift.pod where id = ${pod}`
         yield* sql`update nightshift.pod set server = '10.0.0.1:5432 since 2026-01-02T03:04:05.678901Z' where id = ${pod}`
         yield* beat(observer)
@@ -89,11 +76,31 @@ describe("the lock of a pod on PostgreSQL", () => {
         expect(yield* pods.removeUnlocked(observer)).toEqual([])
         yield* sql`update nightshift.pod set server = ${row?.server ?? ""} where id = ${pod}`
         expect((yield* beat(observer)).silent).toEqual([pod])
+        expect(yield* pods.removeUnlocked(observer)).toEqual([])
+        yield* SteppableClock.advance("1 second")
+        yield* beat(observer)
         expect(yield* pods.removeUnlocked(observer)).toMatchObject([{ id: pod }])
       }).pipe(Effect.provide(layer))
   )
 
-  it.scopedLive("is not recorded for a pod without a session of its own", () =>
+  it.scopedLive("leaves jobs that a session of the dead pod has locked, and says that it has", () =>
+    Effect.gen(function* () {
+      const { pod } = yield* open
+      const queue = yield* Queue
+      yield* queue.enqueue([{ kind: "greet", version: 1, queue: "mail", payload: {}, attempts: 3 }])
+      const [run] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+      const session = yield* TestDatabase.connection
+      const send = (text: string) => Effect.promise(() => session.query(text))
+      yield* send("begin")
+      yield* send(`select from nightshift.job where id = '${run?.id}' for update`)
+      const none = { rescued: 0, poisoned: 0, cancelled: 0 }
+      expect(yield* queue.recoverOrphaned([pod])).toEqual({ ...none, left: [pod] })
+      yield* send("rollback")
+      expect(yield* queue.recoverOrphaned([pod])).toEqual({ ...none, rescued: 1, left: [] })
+    }).pipe(Effect.provide(Layer.provideMerge(QueuePg.layer, layer)))
+  )
+
+  it.scopedLive("is not recorded for a pod without its own session", () =>
     Effect.gen(function* () {
       const { beat, pod, pods } = yield* open
       const { sql } = yield* Database
