@@ -1,9 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Context, Duration, Effect, Layer, Logger, Ref, TestClock } from "effect"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
-import { Pods } from "../../src/cluster/Pods.js"
+import { Pods, podsTopic } from "../../src/cluster/Pods.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
+import { Hints } from "../../src/database/Hints.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
@@ -25,6 +26,12 @@ interface Story {
   readonly undisturbed: Ref.Ref<Duration.Duration>
   /** Makes the next rescues of jobs fail. */
   readonly failures: Ref.Ref<number>
+  /** Makes the next rescues find all jobs locked by another transaction. */
+  readonly lockedRescues: Ref.Ref<number>
+  /** How many rescues of jobs were tried. */
+  readonly rescues: Effect.Effect<number>
+  /** Subjects of the hints about pods. */
+  readonly hinted: ReadonlyArray<string | undefined>
 }
 
 const facts = (id: PodId) => ({
@@ -49,14 +56,22 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
     const [queue, pods] = [Context.get(stores, Queue), Context.get(stores, Pods)]
     const undisturbed = yield* Ref.make(Duration.hours(1))
     const failures = yield* Ref.make(0)
+    const lockedRescues = yield* Ref.make(0)
+    const rescues = yield* Ref.make(0)
     const failing: typeof Queue.Service = {
       ...queue,
       recoverOrphaned: (given) =>
-        Effect.flatMap(
-          Ref.getAndUpdate(failures, (left) => left - 1),
-          (left) => (left > 0 ? new DatabaseFault({ detail: "broken on purpose" }) : queue.recoverOrphaned(given))
-        )
+        Effect.gen(function* () {
+          yield* Ref.update(rescues, (count) => count + 1)
+          if ((yield* Ref.getAndUpdate(failures, (left) => left - 1)) > 0)
+            return yield* new DatabaseFault({ detail: "broken on purpose" })
+          if ((yield* Ref.getAndUpdate(lockedRescues, (left) => left - 1)) > 0)
+            return { rescued: 0, poisoned: 0, cancelled: 0, left: given }
+          return yield* queue.recoverOrphaned(given)
+        })
     }
+    const hinted: Array<string | undefined> = []
+    yield* Context.get(stores, Hints).subscribe(podsTopic, (subject) => void hinted.push(subject))
 
     const held = Effect.scoped(
       Effect.gen(function* () {
@@ -83,7 +98,8 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
     })
     const loop = Layer.scopedDiscard(Effect.flatMap(Rescuer.make, runLoop)).pipe(
       Layer.provide([heartbeat, Metrics.layer, ClusterConfig.layer, WorkerConfig.layer]),
-      Layer.provide([Layer.succeed(Queue, failing), Layer.succeed(Pods, pods), Layer.succeed(Pod, facts(observer))])
+      Layer.provide([Layer.succeed(Queue, failing), Layer.succeed(Pods, pods), Layer.succeed(Pod, facts(observer))]),
+      Layer.provide(Layer.succeed(Hints, Context.get(stores, Hints)))
     )
     const log = Logger.replace(
       Logger.defaultLogger,
@@ -101,24 +117,37 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
         pendingQueues: queue.pendingQueues,
         logged: Effect.sync(() => lines.filter((line) => !line.includes("started:"))),
         undisturbed,
-        failures
+        failures,
+        lockedRescues,
+        rescues: Ref.get(rescues),
+        hinted
       }),
       Layer.provide(loop, log)
     ).pipe(Effect.provide(log))
   })
 
+/** Two heartbeats: a lock must be free at both. */
+const twice = (beat: Effect.Effect<void, unknown>) =>
+  beat.pipe(Effect.zipRight(TestClock.adjust("1 second")), Effect.zipRight(beat))
+
 describe("the rescuer", () => {
   it.scoped("rescues the jobs of a pod that missed two heartbeats and whose lock is free, and says why", () =>
-    withRescuer(({ beat, dead, logged, pendingQueues }) =>
+    withRescuer(({ beat, dead, hinted, logged, pendingQueues }) =>
       Effect.gen(function* () {
         yield* TestClock.adjust("1 second")
         yield* beat
         expect(yield* pendingQueues).toEqual([])
         yield* TestClock.adjust("1500 millis")
         yield* beat
+        expect(yield* pendingQueues).toEqual([])
+        expect(hinted).toEqual([])
+        yield* TestClock.adjust("1 second")
+        yield* beat
         expect(yield* pendingQueues).toEqual(["mail"])
+        // The leader reassigns its slots at once.
+        expect(hinted).toEqual([dead])
         expect(yield* logged).toEqual([
-          `process ${dead} is dead: its database session has ended and it has sent no heartbeat for 2.5s. Rescuing its jobs now instead of after 1m (QUEUE_STALE_AFTER).`,
+          `process ${dead} is dead: its database session has ended and it has sent no heartbeat for 3.5s. Rescuing its jobs now instead of after 1m (QUEUE_STALE_AFTER).`,
           "rescuer recover: rescued=1 poisoned=0 cancelled=0"
         ])
       })
@@ -131,10 +160,12 @@ describe("the rescuer", () => {
         yield* Ref.set(undisturbed, Duration.seconds(19))
         yield* TestClock.adjust("10 seconds")
         yield* beat
+        yield* TestClock.adjust("1 second")
+        yield* beat
         expect(yield* pendingQueues).toEqual([])
         expect(yield* logged).toEqual([])
         yield* Ref.set(undisturbed, Duration.seconds(20))
-        yield* beat
+        yield* twice(beat)
         expect(yield* pendingQueues).toEqual(["mail"])
       })
     )
@@ -145,12 +176,44 @@ describe("the rescuer", () => {
       Effect.gen(function* () {
         yield* Ref.set(failures, 2)
         yield* TestClock.adjust("10 seconds")
-        yield* beat
+        yield* twice(beat)
         expect(yield* pendingQueues).toEqual([])
         yield* TestClock.adjust("1 second")
         expect(yield* pendingQueues).toEqual([])
         yield* TestClock.adjust("1 second")
         expect(yield* pendingQueues).toEqual(["mail"])
+      })
+    )
+  )
+
+  it.scoped("tries again after a heartbeat while jobs are locked, until none are left", () =>
+    withRescuer(({ beat, lockedRescues, pendingQueues, rescues }) =>
+      Effect.gen(function* () {
+        yield* Ref.set(lockedRescues, 2)
+        yield* TestClock.adjust("10 seconds")
+        yield* twice(beat)
+        expect(yield* rescues).toBe(1)
+        yield* TestClock.adjust("1 second")
+        expect(yield* pendingQueues).toEqual([])
+        yield* TestClock.adjust("1 second")
+        expect(yield* pendingQueues).toEqual(["mail"])
+        yield* TestClock.adjust("1 hour")
+        expect(yield* rescues).toBe(3)
+      })
+    )
+  )
+
+  it.scoped("leaves the jobs of a removed pod to the reaper after QUEUE_STALE_AFTER", () =>
+    withRescuer(({ beat, failures, rescues }) =>
+      Effect.gen(function* () {
+        yield* Ref.set(failures, 1_000_000)
+        yield* TestClock.adjust("10 seconds")
+        yield* twice(beat)
+        yield* TestClock.adjust("2 minutes")
+        const tried = yield* rescues
+        expect(tried).toBeGreaterThan(10)
+        yield* TestClock.adjust("1 hour")
+        expect(yield* rescues).toBe(tried)
       })
     )
   )

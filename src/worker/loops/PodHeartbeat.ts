@@ -45,8 +45,8 @@ export class PodHeartbeat extends Context.Tag("nightshift/worker/PodHeartbeat")<
     /** How long heartbeats have been succeeding without a gap. */
     readonly steadyFor: Effect.Effect<Duration.Duration>
     /**
-     * How long this pod has held its lock and sent every heartbeat on time. Zero while it does not. A fault that hits all
-     * pods at once, such as a restart of the server, resets it.
+     * How long this pod has held its lock, and the server has answered every heartbeat within two beats. Zero while it does not.
+     * A fault that hits all pods at once, such as a restart of the server, resets it.
      */
     readonly undisturbedFor: Effect.Effect<Duration.Duration>
     /** Announces that this pod is stopping, so that its slots are assigned to other pods. */
@@ -94,17 +94,28 @@ export const make = (serves: Serves) =>
     let draining = false
     let lastBeat = yield* steadyNow
     let steadySince = lastBeat
-    let onTimeSince = lastBeat
+    let promptSince = lastBeat
+    const notPrompt = Effect.map(steadyNow, (now) => {
+      promptSince = now
+    })
+    // Requested before the first heartbeat and held until the row is removed, so that a silent pod without a lock has ended.
+    const heldFor = yield* pods.holdLock(facts.id)
 
     const beat = Effect.gen(function* () {
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
       const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
-      const received = yield* pods.beat(facts, { slots, draining, clockOffset }, lease, deadAfter)
+      const isLocked = Option.isSome(yield* heldFor)
+      const sentAt = yield* steadyNow
+      const received = yield* Effect.onError(
+        pods.beat(facts, { slots, draining, clockOffset }, lease, isLocked ? deadAfter : undefined),
+        () => notPrompt
+      )
       const before = assignment
       assignment = received
       const now = yield* steadyNow
       if (now - lastBeat > longestGap) steadySince = now
-      if (now - lastBeat > longestDelay) onTimeSince = now
+      // The reply alone: a late heartbeat of a busy process says nothing about the server.
+      if (now - sentAt > longestDelay) promptSince = now
       lastBeat = now
       if (!isSame(received, before)) for (const listener of listeners) listener()
       if (received.silent.length > 0) for (const listener of silenceListeners) listener()
@@ -136,8 +147,6 @@ export const make = (serves: Serves) =>
         )
       )
 
-    // Before the first heartbeat and until after the row is removed, so that a silent pod without a lock has ended.
-    const heldFor = yield* pods.holdLock(facts.id)
     yield* patiently(beat)
     yield* hints.publish(podsTopic, facts.id)
     yield* Effect.addFinalizer(() => announce(pods.leave(facts.id)))
@@ -172,7 +181,7 @@ export const make = (serves: Serves) =>
       undisturbedFor: Effect.zipWith(heldFor, steadyNow, (held, now) =>
         Option.isNone(held) || now - lastBeat > longestDelay
           ? Duration.zero
-          : Duration.min(held.value, Duration.millis(now - onTimeSince))
+          : Duration.min(held.value, Duration.millis(now - promptSince))
       ),
       drain: Effect.suspend(() => {
         draining = true
