@@ -7,6 +7,7 @@ import * as Listener from "../../src/database/Listener.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as Nightshift from "../support/Nightshift.js"
+import { holdersOf } from "../support/PodLock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const app = fileURLToPath(new URL("../journeys/fixtures/cluster-app.mjs", import.meta.url))
@@ -62,18 +63,32 @@ const startJob = (pods: ReadonlyArray<Pod>) =>
     return { owner, other }
   })
 
-/** Completes when the server holds the lock of a process, in another session than `before`, and its row says so. */
-const locked = ({ id }: Pod, before = 0) =>
+/** Completes when the row of a process says that it holds its lock. */
+const locked = ({ id }: Pod) =>
+  Effect.flatMap(Database, ({ sql }) =>
+    rowsOf(sql`select from nightshift.pod where id = ${id} and dead_after_ms is not null`)
+  )
+
+/** Completes when a process has sent this many more heartbeats. */
+const beats = ({ id }: Pod, count: number) =>
   Effect.gen(function* () {
     const { sql } = yield* Database
-    return yield* rowsOf(
-      sql<{ pid: number }>`
-        with key as (select hashtextextended(${`nightshift.process.${id}`}, 0) as value)
-        select l.pid from pg_locks l, key, nightshift.pod p
-        where p.id = ${id} and p.dead_after_ms is not null and l.locktype = 'advisory' and l.mode = 'ExclusiveLock'
-          and l.database = (select oid from pg_database where datname = current_database()) and l.pid <> ${before}
-          and (l.classid::bigint << 32) | l.objid::bigint = key.value`
+    const seen = new Set<string>()
+    const look = Effect.map(
+      sql<{ beat: string }>`select heartbeat_at::text as beat from nightshift.pod where id = ${id}`,
+      (rows) => {
+        for (const { beat } of rows) seen.add(beat)
+        return seen.size > count
+      }
     )
+    yield* Effect.repeat(look, { until: (is) => is, schedule: Schedule.spaced("50 millis") })
+  })
+
+/** Completes when both processes could declare each other dead: undisturbed for NIGHTSHIFT_LEASE, which is six heartbeats. */
+const armed = (pods: ReadonlyArray<Pod>) =>
+  Effect.gen(function* () {
+    for (const pod of pods) yield* locked(pod)
+    for (const pod of pods) yield* beats(pod, 8)
   })
 
 const jobs = Effect.flatMap(
@@ -91,7 +106,7 @@ describe("a process with a running job", () => {
         // The test ends long before this limit, or not at all.
         const pods = yield* twoPods("1h")
         const { other, owner } = yield* startJob(pods)
-        for (const each of pods) yield* locked(each)
+        yield* armed(pods)
         yield* owner.signal("SIGKILL")
         yield* owner.finished
         yield* other.said(
@@ -109,9 +124,9 @@ describe("a process with a running job", () => {
     "that is frozen keeps it until QUEUE_STALE_AFTER, because the server keeps its session",
     () =>
       Effect.gen(function* () {
-        const pods = yield* twoPods("3s")
+        const pods = yield* twoPods("8s")
         const { other, owner } = yield* startJob(pods)
-        for (const each of pods) yield* locked(each)
+        yield* armed(pods)
         yield* owner.signal("SIGSTOP")
         yield* other.said(/reaper recover: rescued=1/)
         expect(other.printed()).not.toMatch(/is dead/)
@@ -126,10 +141,13 @@ describe("a process with a running job", () => {
         const { sql } = yield* Database
         const pods = yield* twoPods("1h")
         const { other, owner } = yield* startJob(pods)
-        yield* locked(other)
-        const [session] = yield* locked(owner)
-        yield* sql`select pg_terminate_backend(${session?.pid ?? 0}, 5000)`
-        yield* locked(owner, session?.pid)
+        yield* armed(pods)
+        // Ends each session that takes the lock, for ten heartbeats: longer than a dead process would be silent.
+        const endSessions = Effect.flatMap(holdersOf(owner.id), (pids) =>
+          Effect.forEach(pids, (pid) => sql`select pg_terminate_backend(${pid}, 5000)`)
+        )
+        yield* Effect.raceFirst(beats(owner, 10), Effect.repeat(endSessions, Schedule.spaced("200 millis")))
+        yield* locked(owner)
         expect(yield* jobs).toEqual([{ pod: owner.id, crashes: 0 }])
         expect(other.printed()).not.toMatch(/is dead/)
       }).pipe(Effect.provide(house)),

@@ -302,9 +302,9 @@ export const mistakes: Readonly<
     breaks: "shutdown",
     tamper: (tables) => Context.add(tables, Pods, { ...Context.get(tables, Pods), leave: () => Effect.void })
   },
-  "a silent process is taken for dead although it holds its lock": {
+  "a silent process is declared dead although it holds its lock": {
     seed: 11,
-    breaks: "taken for dead",
+    breaks: "declared dead",
     tamper: (tables) => {
       const pods = Context.get(tables, Pods)
       const silentFor = Duration.seconds(6)

@@ -202,14 +202,14 @@ const drawClockSteps = ({ faultPlan, pods, seed }: PlanOptions, last: number): R
 }
 
 /**
- * A lock that is lost although its pod lives, a death whose lock is freed late, or both at once. Uses its own random generator
+ * A lock that is lost while its pod is alive, a death whose lock is freed late, or both at once. Uses its own random generator
  * too.
  */
 const drawLockSteps = ({ faultPlan, pods, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
   const dice = new Dice(digest("locks", seed))
   const count = dice.pick(0, 0, 0, 1, 1, 2)
   return Array.from({ length: count }, (): ReadonlyArray<Step> => {
-    // Most deaths that other pods may take for one are late: a pod must be undisturbed for ten seconds to decide.
+    // Half of the faults are late: a pod must be undisturbed for ten seconds to declare another one dead.
     const at = dice.pick(dice.whole(100, last), faultPeriod - dice.whole(2_000, 6_000))
     const [living, dead] = [podName(dice.whole(1, pods)), podName(dice.whole(1, pods))]
     const millis = dice.pick(dice.whole(200, 3_000), dice.whole(5_000, 9_000))

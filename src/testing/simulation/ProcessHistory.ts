@@ -13,7 +13,7 @@ interface Operation {
   readonly at: number
 }
 
-/** The heartbeats and locks of the processes, in true time, and which process took which one for dead. */
+/** The heartbeats and locks of the processes, in true time, and which process declared which one dead. */
 export class ProcessHistory {
   private readonly beats = new Map<
     PodId,
@@ -35,7 +35,11 @@ export class ProcessHistory {
 
   /** Records the reply of an operation. */
   answered({ args, at, call, who }: Operation, answer: unknown): void {
-    if (call === "Pods.beat") this.beats.set((args[0] as PodFacts).id, { who, at })
+    if (call === "Pods.beat") {
+      const { id } = args[0] as PodFacts
+      this.beats.set(id, { who, at })
+      this.removed.delete(id)
+    }
     if (call === "Pods.removeUnlocked")
       for (const { id } of answer as ReadonlyArray<UnlockedPod>) this.removed.set(id, who)
   }
@@ -55,7 +59,7 @@ export class ProcessHistory {
     return beat === undefined ? undefined : { ...beat, isLocked: this.locked.has(beat.who) }
   }
 
-  /** The process that removed a pod because its lock was free. */
+  /** The process that removed a pod because its lock was free, unless the pod has sent a heartbeat since. */
   removerOf(id: PodId): string | undefined {
     return this.removed.get(id)
   }

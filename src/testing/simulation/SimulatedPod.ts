@@ -75,7 +75,7 @@ export type Served = Tables.Ports | WebhookIntake
 /** Trace event of a pod that starts with a slow clock. */
 export const slowClock = "has a slow clock"
 
-/** Interval at which a frozen process is tried that has lost its lock. */
+/** How often a frozen process that lost its lock is checked. */
 const lockRetryMillis = 500
 
 /** How long clients wait for an answer. */
@@ -270,7 +270,11 @@ export class SimulatedPod<R> {
       const holdLock: typeof Pods.Service.holdLock = (id) => {
         boot.lock = id
         checker.history.processes.setLock(boot.actor.name, true)
-        const freed = Effect.sync(() => checker.history.processes.setLock(boot.actor.name, false))
+        const freed = Effect.sync(() => {
+          // A process that stops does not take its lock again.
+          boot.lock = undefined
+          checker.history.processes.setLock(boot.actor.name, false)
+        })
         return Effect.zipLeft(
           pods.holdLock(id),
           Effect.addFinalizer(() => freed)

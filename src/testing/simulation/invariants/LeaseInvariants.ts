@@ -65,7 +65,7 @@ export const oneLease: Invariant = {
     }
     if (call.call === "Queue.recoverOrphaned" && before !== undefined) {
       if (before.run !== undefined && processes.removerOf(before.run.pod) === call.who) return undefined
-      return `${call.who} rescued ${job}, which was ${before.status} and whose process it had not taken for dead`
+      return `${call.who} rescued ${job}, which was ${before.status} and whose process it had not declared dead, or had come back`
     }
     return undefined
   }
@@ -75,17 +75,17 @@ export const oneLease: Invariant = {
 const shortestSilence = 2 * Duration.toMillis(Context.get(context, ClusterConfig).podHeartbeat)
 
 export const silentWhenRemoved: Invariant = {
-  name: "taken for dead",
-  promise: "a process is taken for dead only after two missed heartbeats, and while its lock is free",
+  name: "declared dead",
+  promise: "a process is declared dead only after two missed heartbeats, and while its lock is free",
   onAnswer: ({ at, call, who }, answer, { processes }) => {
     if (call !== "Pods.removeUnlocked") return []
     return (answer as ReadonlyArray<UnlockedPod>).flatMap(({ id }): ReadonlyArray<Finding> => {
       const pod = processes.of(id)
       if (pod === undefined) return [{ found: `${who} removed a process that never sent a heartbeat` }]
-      if (pod.isLocked) return [{ found: `${who} took ${pod.who} for dead, which held its lock` }]
+      if (pod.isLocked) return [{ found: `${who} declared ${pod.who} dead, which held its lock` }]
       return at - pod.at >= shortestSilence
         ? []
-        : [{ found: `${who} took ${pod.who} for dead, which had sent a heartbeat ${(at - pod.at) / 1000} s ago` }]
+        : [{ found: `${who} declared ${pod.who} dead, which had sent a heartbeat ${(at - pod.at) / 1000} s ago` }]
     })
   }
 }
