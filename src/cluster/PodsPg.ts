@@ -73,8 +73,7 @@ const lockKey = (schema: string, id: string) => AdvisoryLock.key(schema, "proces
  * Whether no session holds the lock of a pod. Takes the lock shared, so that concurrent observers do not block each other,
  * and until the end of the statement, so that it works through a pooler.
  */
-const isFree = (schema: string, id: string) =>
-  `pg_catalog.pg_try_advisory_xact_lock_shared(${lockKey(schema, id)})`
+const isFree = (schema: string, id: string) => `pg_catalog.pg_try_advisory_xact_lock_shared(${lockKey(schema, id)})`
 
 /**
  * Whether a pod `p` has sent no heartbeat since `quiet` was read, and its lock is free. Only while the pod `$3` holds its own
@@ -211,7 +210,11 @@ const make = Effect.gen(function* () {
     })
 
   /** Runs a statement on these pods, of which it may need the id of the observer. Returns those that it found. */
-  const among = (statement: string, quiet: ReadonlyArray<readonly [PodId, string]>, ...observer: ReadonlyArray<PodId>) =>
+  const among = (
+    statement: string,
+    quiet: ReadonlyArray<readonly [PodId, string]>,
+    ...observer: ReadonlyArray<PodId>
+  ) =>
     Effect.map(
       mapErrors(
         sql.unsafe<{ id: PodId }>(statement, [quiet.map(([id]) => id), quiet.map(([, beat]) => beat), ...observer])
@@ -307,7 +310,9 @@ const make = Effect.gen(function* () {
           watch.sentAt
         )
         // At two tests at least a heartbeat apart: a process that lives takes its lock again, or sends a heartbeat, in between.
-        const dead = silent.filter(({ id, deadAfter }) => watch.unlocked.unchangedFor(id, watch.sentAt) >= deadAfter / 2)
+        const dead = silent.filter(
+          ({ id, deadAfter }) => watch.unlocked.unchangedFor(id, watch.sentAt) >= deadAfter / 2
+        )
         if (dead.length === 0) return []
         const removed = new Set(
           yield* among(

@@ -71,7 +71,8 @@ export const make = (
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
         recoverAbandoned: (quietFor) =>
           unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverAbandoned(quietFor)),
-        recoverOrphaned: (pods) => unless({ rescued: 0, poisoned: 0, cancelled: 0, left: [] }, queue.recoverOrphaned(pods)),
+        recoverOrphaned: (pods) =>
+          unless({ rescued: 0, poisoned: 0, cancelled: 0, left: [] }, queue.recoverOrphaned(pods)),
         makeFollowUps: (kinds, compute) => unless({ made: 0, failed: [] }, queue.makeFollowUps(kinds, compute)),
         purge: (doneRetention, fence) => unless({ done: 0, dead: 0 }, queue.purge(doneRetention, fence))
       }),

@@ -1,5 +1,4 @@
-import { Effect, Option, Schedule } from "effect"
-import type { Duration } from "effect"
+import { type Duration, Effect, Option, Schedule } from "effect"
 import { Database } from "../../src/database/Database.js"
 
 /** The backends that hold the lock of a pod in the schema `nightshift`. */
