@@ -331,19 +331,15 @@ const make = (
   recoverAbandoned: (quietFor) =>
     table.atomically((now) => {
       const before = now - Duration.toMillis(quietFor)
-      return recoverAll(
-        table,
-        workflows,
-        new Map([...signsOfLife(table).keys()].map((lease) => [lease, before - 1])),
-        now
-      )
+      const quiet = new Map([...signsOfLife(table).keys()].map((lease) => [lease, before - 1]))
+      return recoverAll(table, workflows, quiet, now)
     }),
   recoverOrphaned: (pods) =>
     table.atomically((now) => {
-      const ended = pods.filter((id) => !present.has(id))
-      const orphaned = [...table.running()].flatMap(({ run }) => (run && ended.includes(run.pod) ? [run] : []))
-      const leases = new Map(orphaned.map(({ lease }) => [lease, Number.POSITIVE_INFINITY]))
-      return { ...recoverAll(table, workflows, leases, now), left: [] }
+      const leases = [...table.running()].flatMap(({ run }) =>
+        run && pods.includes(run.pod) && !present.has(run.pod) ? [[run.lease, Number.POSITIVE_INFINITY] as const] : []
+      )
+      return { ...recoverAll(table, workflows, new Map(leases), now), left: [] }
     }),
   makeFollowUps: (kinds, compute) =>
     table
