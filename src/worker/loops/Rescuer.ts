@@ -44,11 +44,11 @@ export const make: Effect.Effect<
     const now = yield* steadyNow
     for (const { id } of removed) orphaning.set(id, now)
     for (const { id, silentFor } of removed) {
-      // The leader assigns its slots to other pods. They may need them to run its jobs.
-      yield* hints.publish(podsTopic, id)
       yield* Effect.logWarning(
         `process ${id} is dead: its database session has ended and it has sent no heartbeat for ${Duration.toSeconds(silentFor).toFixed(1)}s. Rescuing its jobs now instead of after ${DurationText.format(staleAfter)} (QUEUE_STALE_AFTER).`
       )
+      // The leader assigns its slots to other pods. They may need them to run its jobs.
+      yield* hints.publish(podsTopic, id)
     }
     return nothing
   })
