@@ -55,7 +55,7 @@ export const make: Effect.Effect<
 
   const recover = Effect.gen(function* () {
     const now = yield* steadyNow
-    // The reaper has rescued their jobs by now.
+    // The reaper has already rescued their jobs.
     for (const [id, since] of orphaning) if (now - since > Duration.toMillis(staleAfter)) orphaning.delete(id)
     const ended = [...orphaning.keys()]
     if (ended.length === 0) return nothing
