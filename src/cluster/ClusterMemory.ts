@@ -7,7 +7,7 @@ import { idleUntil } from "../core/Loop.js"
 import { PodIds } from "../core/PodIdsMemory.js"
 import { type Leader, Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipWatch from "./LeadershipWatch.js"
-import { type PodFacts, Pods, type StoredPod, type UnlockedPod } from "./Pods.js"
+import { betweenTests, type PodFacts, Pods, type StoredPod, type UnlockedPod } from "./Pods.js"
 import { type Share, Shares } from "./Shares.js"
 
 const seenAs = ({ term, until }: Leader): LeadershipWatch.LeaseSeen => ({ term, until: `${until}` })
@@ -124,7 +124,12 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
     /** Milliseconds, of the pods that held their lock at their last heartbeat. */
     const deadAfter = new Map<PodId, number>()
     const watchOf = perClock(() => new ChangeWatch<PodId, number>())
-    const unlockedOf = perClock(() => new ChangeWatch<PodId, number>())
+    const testsOf = perClock(() => ({
+      /** When the last heartbeat of this process arrived, on its monotonic clock. */
+      beatAt: Number.NEGATIVE_INFINITY,
+      /** The heartbeats of the silent pods whose lock was free at the last test. */
+      unlocked: new ChangeWatch<PodId, number>()
+    }))
     const oldestBeat = () => Math.min(...[...pods.values()].map(({ heartbeatAt }) => heartbeatAt))
     const sorted = () => [...pods.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 
@@ -139,28 +144,29 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
       return new Set(watch.quietFor(Duration.toMillis(within), now).map(([id]) => id))
     }
 
-    /** The pods without a heartbeat for their `deadAfter`, as of the last `quiet`. */
+    /** The pods without a heartbeat for `betweenTests`, as of the last `quiet`. */
     const silent = (clock: Clock.Clock) => {
       const now = steadyMillis(clock)
       return sorted().flatMap(({ heartbeatAt, id }) => {
         const silentFor = watchOf(clock).unchangedFor(id, now)
         const limit = deadAfter.get(id) ?? Number.POSITIVE_INFINITY
-        return silentFor < limit ? [] : [{ id, heartbeatAt, limit, silentFor: Duration.millis(silentFor) }]
+        return silentFor < limit * betweenTests ? [] : [{ id, heartbeatAt, limit, silentFor }]
       })
     }
 
-    /** The silent pods whose lock was free at two tests, this one and one at least a heartbeat ago. */
+    /** The pods without a heartbeat for their `deadAfter`, whose lock was free at this test and at an earlier one. */
     const unlocked = (clock: Clock.Clock): ReadonlyArray<UnlockedPod> => {
-      const now = steadyMillis(clock)
-      const watch = unlockedOf(clock)
+      const { beatAt, unlocked } = testsOf(clock)
       const free = silent(clock).filter(({ id }) => locks.isFree(id))
-      watch.record(
+      unlocked.record(
         free.map(({ heartbeatAt, id }) => [id, heartbeatAt]),
-        now
+        beatAt
       )
-      return free
-        .filter(({ id, limit }) => watch.unchangedFor(id, now) >= limit / 2)
-        .map(({ id, silentFor }) => ({ id, silentFor }))
+      return free.flatMap(({ id, limit, silentFor }) =>
+        silentFor >= limit && unlocked.unchangedFor(id, beatAt) >= limit * betweenTests
+          ? [{ id, silentFor: Duration.millis(silentFor) }]
+          : []
+      )
     }
 
     const remove = (dead: Iterable<PodId>) => {
@@ -198,6 +204,7 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
         step((clock) => {
           pods.set(facts.id, { ...facts, ...state, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })
           ids.add(facts.id)
+          testsOf(clock).beatAt = steadyMillis(clock)
           if (limit === undefined || locks.isFree(facts.id)) deadAfter.delete(facts.id)
           else deadAfter.set(facts.id, Duration.toMillis(limit))
           const notLive = quiet(liveWithin, clock)

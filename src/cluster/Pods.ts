@@ -55,8 +55,8 @@ export interface Assignment {
   /** Releases of the live pods that serve each of this pod's queues, if they differ from this pod's own. */
   readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
   /**
-   * Other pods that held their lock at their last heartbeat, and that this process has seen without a new one for their
-   * `deadAfter`. Those whose lock is free are dead (see `removeUnlocked`).
+   * Other pods that held their lock at their last heartbeat, and that this process has seen without a new one for
+   * `betweenTests` of their `deadAfter`. `removeUnlocked` tests their locks.
    */
   readonly silent: ReadonlyArray<PodId>
 }
@@ -67,6 +67,12 @@ export interface UnlockedPod {
   /** How long this process had seen it without a new heartbeat. */
   readonly silentFor: Duration.Duration
 }
+
+/**
+ * The time between two tests of a pod's lock, as a share of its `deadAfter`, which is two heartbeats: nearly one, because timers
+ * may fire a little early.
+ */
+export const betweenTests = 0.45
 
 /** Topic of hints for pods that start, drain or stop. */
 export const podsTopic = "pods"
@@ -96,9 +102,9 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
 
     /**
      * Removes pods that held their lock at their last heartbeat, that this process has seen without a new heartbeat for their
-     * `deadAfter`, and whose lock was free at two calls, this one and one at least half of `deadAfter` ago, with their shares.
-     * Every pod is returned to one caller only. Removes none unless the pod `by` holds its own lock: if all locks were lost at
-     * once, no pod is dead.
+     * `deadAfter`, and whose lock was free at two calls, this one and one at least `betweenTests` ago, with their shares. A
+     * process calls it after each of its heartbeats that returned silent pods. Every pod is returned to one caller only. Removes
+     * none unless the pod `by` holds its own lock: if all locks were lost at once, no pod is dead.
      */
     readonly removeUnlocked: (by: PodId) => Effect.Effect<ReadonlyArray<UnlockedPod>, DatabaseError>
 

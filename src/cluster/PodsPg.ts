@@ -8,7 +8,15 @@ import { Listener } from "../database/Listener.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
-import { type Assignment, type PodFacts, type PodState, Pods, type Releases, type StoredPod } from "./Pods.js"
+import {
+  type Assignment,
+  betweenTests,
+  type PodFacts,
+  type PodState,
+  Pods,
+  type Releases,
+  type StoredPod
+} from "./Pods.js"
 
 interface PodRow {
   readonly id: PodId
@@ -202,11 +210,11 @@ const make = Effect.gen(function* () {
       )
     })
 
-  /** The pods that had been silent for their `deadAfter` when the last heartbeat of this process was sent. */
+  /** The pods that had been silent for `betweenTests` when the last heartbeat of this process was sent. */
   const silentPods = (watch: Watch) =>
     watch.lockHolders.flatMap(({ id, beat, deadAfter }) => {
       const silentFor = watch.beats.unchangedFor(id, watch.sentAt)
-      return silentFor < deadAfter ? [] : [{ id, beat, deadAfter, silentFor: Duration.millis(silentFor) }]
+      return silentFor < deadAfter * betweenTests ? [] : [{ id, beat, deadAfter, silentFor }]
     })
 
   /** Runs a statement on these pods, of which it may need the id of the observer. Returns those that it found. */
@@ -309,9 +317,10 @@ const make = Effect.gen(function* () {
           quiet.filter(([id]) => free.has(id)),
           watch.sentAt
         )
-        // At two tests at least a heartbeat apart: a process that lives takes its lock again, or sends a heartbeat, in between.
+        // A process that lives takes its lock again, or sends a heartbeat, between two tests.
         const dead = silent.filter(
-          ({ id, deadAfter }) => watch.unlocked.unchangedFor(id, watch.sentAt) >= deadAfter / 2
+          ({ id, deadAfter, silentFor }) =>
+            silentFor >= deadAfter && watch.unlocked.unchangedFor(id, watch.sentAt) >= deadAfter * betweenTests
         )
         if (dead.length === 0) return []
         const removed = new Set(
@@ -321,7 +330,9 @@ const make = Effect.gen(function* () {
             by
           )
         )
-        return dead.filter(({ id }) => removed.has(id)).map(({ id, silentFor }) => ({ id, silentFor }))
+        return dead.flatMap(({ id, silentFor }) =>
+          removed.has(id) ? [{ id, silentFor: Duration.millis(silentFor) }] : []
+        )
       })
   })
 })

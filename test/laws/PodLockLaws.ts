@@ -47,16 +47,16 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
         yield* cluster.shares.assign(yield* cluster.newTerm, [{ queue: "mail", pod: dead.id, slots: 2 }])
         expect((yield* beat(cluster, observer)).silent).toEqual([])
         yield* lock.end
-        yield* advance("1 second")
-        expect((yield* beat(cluster, observer)).silent).toEqual([])
+        for (const _ of [1, 2]) {
+          expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
+          yield* advance("950 millis")
+          expect((yield* beat(cluster, observer)).silent).toEqual([dead.id])
+        }
         expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
-        yield* advance("1 second")
-        expect((yield* beat(cluster, observer)).silent).toEqual([dead.id])
-        expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
-        yield* advance("1 second")
+        yield* advance("100 millis")
         yield* beat(cluster, observer)
         expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([
-          { id: dead.id, silentFor: Duration.seconds(3) }
+          { id: dead.id, silentFor: Duration.seconds(2) }
         ])
         expect(yield* cluster.liveIds).toEqual([observer.id])
         expect(yield* cluster.sharesOf(dead)).toEqual([])
@@ -96,8 +96,11 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
       yield* beat(cluster, observer)
       yield* advance("50 seconds")
       expect(yield* lock.heldFor).toEqual(Option.some(Duration.seconds(50)))
-      expect((yield* beat(cluster, observer)).silent).toEqual([frozen.id])
-      expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
+      for (const _ of [1, 2]) {
+        expect((yield* beat(cluster, observer)).silent).toEqual([frozen.id])
+        expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
+        yield* advance("1 second")
+      }
       expect(yield* cluster.liveIds).toEqual([observer.id])
       yield* beat(cluster, frozen)
       expect(yield* cluster.liveIds).toEqual([frozen.id, observer.id].sort())
