@@ -144,13 +144,13 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
       return new Set(watch.quietFor(Duration.toMillis(within), now).map(([id]) => id))
     }
 
-    /** The pods without a heartbeat for `betweenTests`, as of the last `quiet`. */
+    /** The pods without a heartbeat for more than half of their `deadAfter`, as of the last `quiet`. */
     const silent = (clock: Clock.Clock) => {
       const now = steadyMillis(clock)
       return sorted().flatMap(({ heartbeatAt, id }) => {
         const silentFor = watchOf(clock).unchangedFor(id, now)
         const limit = deadAfter.get(id) ?? Number.POSITIVE_INFINITY
-        return silentFor < limit * betweenTests ? [] : [{ id, heartbeatAt, limit, silentFor }]
+        return silentFor > limit / 2 ? [{ id, heartbeatAt, limit, silentFor }] : []
       })
     }
 

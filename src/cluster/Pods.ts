@@ -56,7 +56,7 @@ export interface Assignment {
   readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
   /**
    * Other pods that held their lock at their last heartbeat, and that this process has seen without a new one for
-   * `betweenTests` of their `deadAfter`. `removeUnlocked` tests their locks.
+   * more than half of their `deadAfter`: they have missed a heartbeat. `removeUnlocked` tests their locks.
    */
   readonly silent: ReadonlyArray<PodId>
 }

@@ -210,11 +210,11 @@ const make = Effect.gen(function* () {
       )
     })
 
-  /** The pods that had been silent for `betweenTests` when the last heartbeat of this process was sent. */
+  /** The pods that had been silent for more than half of their `deadAfter` when the last heartbeat of this process was sent. */
   const silentPods = (watch: Watch) =>
     watch.lockHolders.flatMap(({ id, beat, deadAfter }) => {
       const silentFor = watch.beats.unchangedFor(id, watch.sentAt)
-      return silentFor < deadAfter * betweenTests ? [] : [{ id, beat, deadAfter, silentFor }]
+      return silentFor > deadAfter / 2 ? [{ id, beat, deadAfter, silentFor }] : []
     })
 
   /** Runs a statement on these pods, of which it may need the id of the observer. Returns those that it found. */

@@ -47,13 +47,15 @@ export const podLockLaws = (law: ClusterLaw, advance: Advance): void => {
         yield* cluster.shares.assign(yield* cluster.newTerm, [{ queue: "mail", pod: dead.id, slots: 2 }])
         expect((yield* beat(cluster, observer)).silent).toEqual([])
         yield* lock.end
-        for (const _ of [1, 2]) {
+        yield* advance("1 second")
+        expect((yield* beat(cluster, observer)).silent).toEqual([])
+        for (const millis of [50, 900]) {
           expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
-          yield* advance("950 millis")
+          yield* advance(Duration.millis(millis))
           expect((yield* beat(cluster, observer)).silent).toEqual([dead.id])
         }
         expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([])
-        yield* advance("100 millis")
+        yield* advance("50 millis")
         yield* beat(cluster, observer)
         expect(yield* cluster.pods.removeUnlocked(observer.id)).toEqual([
           { id: dead.id, silentFor: Duration.seconds(2) }

@@ -134,11 +134,11 @@ describe("the rescuer", () => {
   it.scoped("rescues the jobs of a pod that missed two heartbeats and whose lock is free, and says why", () =>
     withRescuer(({ beat, dead, hinted, logged, pendingQueues }) =>
       Effect.gen(function* () {
-        yield* TestClock.adjust("1 second")
+        yield* TestClock.adjust("1100 millis")
         yield* beat
         expect(yield* pendingQueues).toEqual([])
         expect(hinted).toEqual([])
-        yield* TestClock.adjust("1500 millis")
+        yield* TestClock.adjust("1400 millis")
         yield* beat
         expect(yield* pendingQueues).toEqual(["mail"])
         // The leader reassigns its slots at once.
