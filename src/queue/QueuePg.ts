@@ -100,7 +100,7 @@ const make = Effect.gen(function* () {
   const counted = CountedEnds.make(database)
   const leases = new HeldLeases()
   const cursors = new ClaimCursors()
-  const claim = ClaimPg.make(database, known, ids, leases, cursors)
+  const claim = yield* ClaimPg.make(database, known, ids, leases, cursors)
   notifier.onHint((queue) => cursors.markChanged(queue))
 
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
