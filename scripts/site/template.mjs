@@ -57,7 +57,7 @@ export const frame = ({ body, description, from, headings, isHome = false, nav, 
 <meta name="description" content="${escape(description)}">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="${link("assets/icon.svg")}" type="image/svg+xml">
-<link rel="stylesheet" href="${link("assets/site.css")}">
+${["site", "text", ...(isHome ? ["home"] : [])].map((name) => `<link rel="stylesheet" href="${link(`assets/${name}.css`)}">`).join("\n")}
 <script>${early}</script>
 <script type="module" src="${link("assets/site.js")}"></script>
 </head>
