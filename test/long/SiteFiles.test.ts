@@ -1,0 +1,74 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, describe, expect, it } from "@effect/vitest"
+import { makeIndex, search } from "../../scripts/site/assets/search.js"
+import { build } from "../../scripts/site/build.mjs"
+import { root } from "../support/Nightshift.js"
+
+const folder = mkdtempSync(join(tmpdir(), "nightshift-site-"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const site = build(folder)
+const text = (path: string) => readFileSync(join(folder, path), "utf8")
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+
+describe("the website", () => {
+  it("has no broken link, no broken anchor and no page that cannot be reached", () => {
+    expect(site.pages.length).toBeGreaterThan(100)
+    expect(site.broken).toEqual([])
+  })
+
+  it("has a first page below 200 kB, complete without scripts", () => {
+    const html = text("index.html")
+    const loaded = [...html.matchAll(/ (?:href|src)="(assets\/[^"]+)"/g)].map(([, path = ""]) => path)
+    const bytes = [...loaded, "index.html", "assets/search.js"].reduce(
+      (sum, path) => sum + statSync(join(folder, path)).size,
+      0
+    )
+    expect(loaded.length).toBeGreaterThan(3)
+    expect(bytes).toBeLessThan(200_000)
+    const words = html.replaceAll(/<[^>]+>/g, "")
+    expect(words).toContain("nightshift/client")
+    expect(words).toContain("Handler.make")
+    expect(words).toContain("kill -9")
+    expect(words).toContain("at most one live lease")
+    expect(words).toContain("two shared arm64 cores")
+    expect(words).toContain("Choose something else if")
+  })
+
+  it("shows both forms of a program as one group, and says which version it describes", () => {
+    const html = text("learn/limits.html")
+    expect(html.match(/data-form="promise"/g)?.length).toBe(1)
+    expect(html.match(/data-form="effect"/g)?.length).toBe(1)
+    expect(html).toContain(`v${manifest.version}<`)
+    expect(html).toContain("/edit/main/docs/learn/limits.md")
+  })
+
+  it("has one heading of the first level and a landmark for each part of a page", () => {
+    for (const { html, path } of site.pages) {
+      const counts = ["<h1", "<main", "<header", "<footer"].map((tag) => html.split(tag).length - 1)
+      expect({ path, counts }).toEqual({ path, counts: [1, 1, 1, 1] })
+    }
+  })
+
+  it("finds pages", () => {
+    const index = makeIndex(JSON.parse(text("search.json")))
+    const found = (query: string) => search(index, query, 5).map(({ url }) => url)
+    expect(found("dedupe")[0]).toBe("learn/dedupe.html")
+    expect(found("why is my job not running")[0]).toBe("operate/why.html")
+    expect(found("pnpm")[0]).toBe("learn/installing.html")
+    expect(found("rate limit")[0]).toBe("learn/limits.html")
+    expect(found("pgbounc")[0]).toBe("operate/postgresql.html#pgbouncer")
+    expect(found("retries")).toEqual(found("retry"))
+    expect(found("retry").length).toBe(5)
+    expect(found("xyzzyplugh")).toEqual([])
+  })
+
+  it("lists its pages for language models, as Markdown", () => {
+    const links = [...text("llms.txt").matchAll(/\]\(([^)]+\.md)\)/g)].map(([, path = ""]) => path)
+    expect(links.length).toBeGreaterThan(60)
+    expect(links.filter((path) => !existsSync(join(folder, path)))).toEqual([])
+    expect(text("llms-full.txt")).toContain("# Getting started")
+  })
+})
