@@ -35,8 +35,7 @@ describe("links in the documentation", () => {
     expect(links.length).toBeGreaterThan(500)
     const broken = links.filter(
       ({ anchor, file }) =>
-        !existsSync(join(root, file)) ||
-        (anchor !== undefined && file.endsWith(".md") && !headingsOf(file).has(anchor))
+        !existsSync(join(root, file)) || (anchor !== undefined && file.endsWith(".md") && !headingsOf(file).has(anchor))
     )
     expect(broken.map(({ href, page }) => `${page}: ${href}`)).toEqual([])
   })
@@ -45,6 +44,8 @@ describe("links in the documentation", () => {
     const listed = ["docs/README.md", "docs/adr/README.md"].flatMap((page) =>
       linksOf(page).map((href) => target(page, href).file)
     )
-    expect(pages.filter((page) => page.startsWith("docs/") && page !== "docs/README.md" && !listed.includes(page))).toEqual([])
+    expect(
+      pages.filter((page) => page.startsWith("docs/") && page !== "docs/README.md" && !listed.includes(page))
+    ).toEqual([])
   })
 })

@@ -11,7 +11,9 @@ const source = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8
   .join("\n")
 
 /** The first column of the table of messages; … stands for a value. */
-const messages = [...(page.split("\n## Messages\n")[1] ?? "").matchAll(/^\| `([^`]+)` \|/gm)].map(([, text = ""]) => text)
+const messages = [...(page.split("\n## Messages\n")[1] ?? "").matchAll(/^\| `([^`]+)` \|/gm)].map(
+  ([, text = ""]) => text
+)
 
 describe("the messages on the page about troubleshooting", () => {
   it("are those that the code prints", () => {
