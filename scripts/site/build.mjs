@@ -30,7 +30,8 @@ const navigationOf = (contents) => {
     if (token.type === "heading" && token.depth === 2)
       parts.push({ name: token.text, groups: [{ name: "", items: [] }] })
     else if (token.type === "heading" && token.depth === 3) parts.at(-1)?.groups.push({ name: token.text, items: [] })
-    else {
+    // Links above the first section are part of its introduction.
+    else if (parts.length > 0) {
       for (const link of all([token], "link")) {
         const { file } = target("docs/README.md", link.href)
         if (isExternal(link.href) || !file.startsWith("docs/") || !file.endsWith(".md") || seen.has(file)) continue

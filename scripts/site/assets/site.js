@@ -121,7 +121,12 @@ const show = async () => {
   const results = loaded === undefined ? [] : search(loaded, query)
   const none = loaded === undefined ? "The search index could not be loaded." : `No page matches "${query}".`
   list.replaceChildren(...results.map(option))
-  if (results.length === 0) list.append(Object.assign(document.createElement("p"), { textContent: none }))
+  if (results.length === 0) {
+    const note = Object.assign(document.createElement("p"), { textContent: none })
+    note.setAttribute("role", "option")
+    note.setAttribute("aria-disabled", "true")
+    list.append(note)
+  }
   list.hidden = false
   field.setAttribute("aria-expanded", "true")
   field.removeAttribute("aria-activedescendant")
