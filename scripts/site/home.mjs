@@ -50,7 +50,7 @@ export const home = (site) => {
 <p>${about.slice(end + 1)}</p>
 <p class="actions"><a class="button" href="learn/getting-started.html">Get started</a> <a class="button quiet" href="learn/choosing.html">Is it for you?</a></p>
 </section>
-<figure class="scene">${scene}<figcaption>${caption} <a href="operate/faults.html">What happens when something fails</a></figcaption></figure>
+<figure class="scene"><input type="checkbox" id="pause" class="pause"><label for="pause">Pause the picture</label>${scene}<figcaption>${caption} <a href="operate/faults.html">What happens when something fails</a></figcaption></figure>
 <section aria-labelledby="program"><h2 id="program">A program</h2>${ofReadme(program.slice(0, second + 1))}</section>
 <section aria-labelledby="guarantees"><h2 id="guarantees">Guarantees</h2>${ofReadme(guarantees)}</section>
 <section aria-labelledby="numbers"><h2 id="numbers">Numbers</h2>${ofSpeed(numbers(speed))}<p><a href="operate/speed.html">All results, and the targets that were missed</a></p></section>
