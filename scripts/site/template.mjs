@@ -62,17 +62,17 @@ ${["site", "text", ...(isHome ? ["home"] : [])].map((name) => `<link rel="styles
 <script type="module" src="${link("assets/site.js")}"></script>
 </head>
 <body class="${isHome ? "home" : "document"}">
-<a class="skip" href="#content">Skip to content</a>
+<a class="skip" href="#site-content">Skip to content</a>
 <header>
 <a class="brand" href="${link("index.html")}"><svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><path d="M14.5 2.5a9.5 9.5 0 1 0 7 13.6A8 8 0 0 1 14.5 2.5z" fill="currentColor"/></svg>Nightshift</a>
 <span class="version" title="The version that these pages describe">v${escape(site.version)}</span>
-<div class="search" role="search"><label for="search" class="hidden">Search the documentation</label><input id="search" type="search" role="combobox" aria-expanded="false" aria-controls="results" aria-autocomplete="list" autocomplete="off" spellcheck="false" placeholder="Search  /"><div id="results" role="listbox" aria-label="Search results" hidden></div></div>
+<div class="search" role="search"><label for="site-search" class="hidden">Search the documentation</label><input id="site-search" type="search" role="combobox" aria-expanded="false" aria-controls="site-results" aria-autocomplete="list" autocomplete="off" spellcheck="false" placeholder="Search  /"><div id="site-results" role="listbox" aria-label="Search results" hidden></div></div>
 <nav class="top" aria-label="Site"><a href="${link("contents.html")}">Docs</a><a href="${escape(site.repository)}">Source</a></nav>
 <button type="button" class="theme" data-theme-toggle aria-pressed="false" aria-label="Dark colours"><svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true"><path d="M12 3a9 9 0 1 0 0 18z" fill="currentColor"/><circle cx="12" cy="12" r="9" fill="none" stroke="currentColor" stroke-width="2"/></svg></button>
 </header>
 <div class="layout">
 ${isHome ? "" : `<aside><nav class="side" aria-label="Documentation">${menu}</nav></aside>`}
-<main id="content" tabindex="-1">
+<main id="site-content" tabindex="-1">
 ${isHome ? "" : `<details class="menu"><summary>All pages</summary><nav aria-label="All pages">${menu}</nav></details>`}
 <article>${body}</article>
 ${neighbours(nav, link, page)}

@@ -45,10 +45,12 @@ describe("the website", () => {
     expect(html).toContain("/edit/main/docs/learn/limits.md")
   })
 
-  it("has one heading of the first level and a landmark for each part of a page", () => {
+  it("has one heading of the first level, each landmark once, and no id twice", () => {
     for (const { html, path } of site.pages) {
       const counts = ["<h1", "<main", "<header", "<footer"].map((tag) => html.split(tag).length - 1)
       expect({ path, counts }).toEqual({ path, counts: [1, 1, 1, 1] })
+      const ids = [...html.matchAll(/ id="([^"]+)"/g)].map(([, id = ""]) => id)
+      expect({ path, repeated: ids.filter((id, at) => ids.indexOf(id) !== at) }).toEqual({ path, repeated: [] })
     }
   })
 

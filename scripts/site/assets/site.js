@@ -42,8 +42,8 @@ groups.forEach((group, at) => {
   for (const panel of group.querySelectorAll("[data-form]")) {
     const { form } = panel.dataset
     const tab = document.createElement("button")
-    Object.assign(tab, { type: "button", id: `tab-${at}-${form}`, textContent: labels[form] })
-    panel.id = `form-${at}-${form}`
+    Object.assign(tab, { type: "button", id: `site-tab-${at}-${form}`, textContent: labels[form] })
+    panel.id = `site-form-${at}-${form}`
     panel.setAttribute("role", "tabpanel")
     panel.setAttribute("aria-labelledby", tab.id)
     panel.removeAttribute("aria-label")
@@ -88,8 +88,8 @@ for (const block of document.querySelectorAll(".code")) {
 }
 
 // Search: the index is loaded when the field gets the focus.
-const field = document.querySelector("#search")
-const list = document.querySelector("#results")
+const field = document.querySelector("#site-search")
+const list = document.querySelector("#site-results")
 let index
 const load = () =>
   (index ??= fetch(new URL("search.json", base))
@@ -102,7 +102,7 @@ const close = () => {
 }
 const option = (result, at) => {
   const link = document.createElement("a")
-  Object.assign(link, { href: new URL(result.url, base), id: `result-${at}`, tabIndex: -1 })
+  Object.assign(link, { href: new URL(result.url, base), id: `site-result-${at}`, tabIndex: -1 })
   link.setAttribute("role", "option")
   const parts = [
     ["strong", result.heading || result.title],
