@@ -55,8 +55,10 @@ export const frame = ({ body, description, from, headings, isHome = false, nav, 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escape(isHome ? `Nightshift: ${title}` : `${title} · Nightshift`)}</title>
 <meta name="description" content="${escape(description)}">
+<meta property="og:title" content="${escape(title)}">
+<meta property="og:description" content="${escape(description)}">
 <meta name="color-scheme" content="light dark">
-<link rel="icon" href="${link("assets/icon.svg")}" type="image/svg+xml">
+${from === undefined ? "" : `<link rel="alternate" type="text/markdown" href="${link(from.slice("docs/".length))}">\n`}<link rel="icon" href="${link("assets/icon.svg")}" type="image/svg+xml">
 ${["site", "text", ...(isHome ? ["home"] : [])].map((name) => `<link rel="stylesheet" href="${link(`assets/${name}.css`)}">`).join("\n")}
 <script>${early}</script>
 <script type="module" src="${link("assets/site.js")}"></script>
