@@ -142,7 +142,10 @@ export const build = (folder) => {
   for (const file of sources.filter((file) => !file.endsWith(".md"))) {
     cpSync(join(root, file), join(folder, file.slice("docs/".length)), { recursive: true })
   }
-  cpSync(fileURLToPath(new URL("assets", import.meta.url)), join(folder, "assets"), { recursive: true })
+  cpSync(fileURLToPath(new URL("assets", import.meta.url)), join(folder, "assets"), {
+    recursive: true,
+    filter: (file) => !file.endsWith(".d.ts")
+  })
   const paths = files(folder).map((file) =>
     file
       .slice(folder.length + 1)
