@@ -2,10 +2,12 @@
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, posix, resolve, sep } from "node:path"
 import { fileURLToPath } from "node:url"
+import { api } from "./api.mjs"
 import { home } from "./home.mjs"
 import { brokenLinks, isExternal, pageOf, target } from "./links.mjs"
 import { all, plain, read, render, root } from "./markdown.mjs"
 import { frame } from "./template.mjs"
+import { miniSearch } from "./tools.mjs"
 
 const files = (folder) =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -47,9 +49,9 @@ const navigationOf = (contents) => {
   return parts.filter(({ groups }) => groups.length > 0)
 }
 
-/** The contents, decisions and test reports come after pages that explain how to use something. */
+/** The contents, decisions, the API and test reports come after pages that explain how to use something. */
 const weightOf = (file) =>
-  /^docs\/(README|adr|learn\/(paths|claim)|operate\/(faults|mutants|soak))/.test(file) ? 0.5 : 1
+  /^docs\/(README|adr|api|learn\/(paths|claim)|operate\/(faults|mutants|soak))/.test(file) ? 0.5 : 1
 
 const searchable = (markdown) =>
   markdown
@@ -59,16 +61,17 @@ const searchable = (markdown) =>
     .replace(/\s+/g, " ")
     .trim()
 
-const document = (file, nav) => {
+const document = ([file, markdown], nav) => {
   const page = pageOf(file)
-  const tokens = read(text(file))
+  const tokens = read(markdown)
   const title = plain(tokens.find(({ type }) => type === "heading")?.tokens)
   const description = plain(tokens.find(({ type }) => type === "paragraph")?.tokens).replace(/\s+/g, " ")
   const { headings, html, sections } = render(tokens, { from: file, page, repository: site.repository })
+  const isGenerated = file.startsWith("docs/api/")
   return {
     file,
     path: page,
-    html: frame({ body: html, description, from: file, headings, nav, page, site, title }),
+    html: frame({ body: html, description, from: file, headings, isGenerated, nav, page, site, title }),
     found: {
       title,
       url: page,
@@ -117,9 +120,12 @@ const tasksOf = (contents) =>
 /** Builds the site. Returns what it wrote and every link that leads nowhere. */
 export const build = (folder) => {
   const contents = () => read(text("docs/README.md"))
-  const nav = navigationOf(contents())
+  const reference = api(manifest)
+  const nav = [...navigationOf(contents()), reference.nav]
   const sources = files(join(root, "docs")).map(inRepository).sort()
-  const documents = sources.filter((file) => file.endsWith(".md")).map((file) => document(file, nav))
+  const written = sources.filter((file) => file.endsWith(".md"))
+  const markdown = new Map([...written.map((file) => [file, text(file)]), ...reference.pages])
+  const documents = [...markdown].map((page) => document(page, nav))
   const first = home(site)
   const title = first.description.replace(/\.$/, "")
   const pages = [
@@ -127,15 +133,15 @@ export const build = (folder) => {
     ...documents
   ]
   const ordered = nav.flatMap(({ groups }) => groups.flatMap(({ items }) => items.map(({ file }) => file)))
-  const written = new Map([
+  const output = new Map([
     ...pages.map(({ html, path }) => [path, html]),
-    ...documents.map(({ file }) => [file.slice("docs/".length), text(file)]),
+    ...[...markdown].map(([file, content]) => [file.slice("docs/".length), content]),
     ["search.json", JSON.stringify(documents.map(({ found }) => found))],
     ["llms.txt", llms(nav, tasksOf(contents()))],
-    ["llms-full.txt", ordered.map((file) => `<!-- ${file} -->\n\n${text(file).trim()}\n`).join("\n")]
+    ["llms-full.txt", ordered.map((file) => `<!-- ${file} -->\n\n${markdown.get(file).trim()}\n`).join("\n")]
   ])
   rmSync(folder, { recursive: true, force: true })
-  for (const [path, content] of written) {
+  for (const [path, content] of output) {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), content)
   }
@@ -146,6 +152,7 @@ export const build = (folder) => {
     recursive: true,
     filter: (file) => !file.endsWith(".d.ts")
   })
+  cpSync(miniSearch, join(folder, "assets", "minisearch.js"))
   const paths = files(folder).map((file) =>
     file
       .slice(folder.length + 1)

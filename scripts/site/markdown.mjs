@@ -2,13 +2,11 @@
 import { existsSync, statSync } from "node:fs"
 import { join, posix } from "node:path"
 import { fileURLToPath } from "node:url"
-import { importFrom, installLocked } from "../locked.mjs"
 import { escape, highlight } from "./highlight.mjs"
 import { anchors, isExternal, pageOf, target } from "./links.mjs"
+import { tool } from "./tools.mjs"
 
-const tools = fileURLToPath(new URL("./tools", import.meta.url))
-installLocked(tools, "--ignore-scripts")
-const { Lexer, Parser, walkTokens } = await importFrom(tools, "marked")
+const { Lexer, Parser, walkTokens } = await tool("marked")
 
 export const root = fileURLToPath(new URL("../..", import.meta.url))
 

@@ -44,9 +44,9 @@ const neighbours = (nav, link, current) => {
 }
 
 /** Returns a whole page. `page` is its path on the site. */
-export const frame = ({ body, description, from, headings, isHome = false, nav, page, site, title }) => {
+export const frame = ({ body, description, from, headings, isGenerated = false, isHome = false, nav, page, site, title }) => {
   const link = (path) => posix.relative(posix.dirname(page), path) || posix.basename(path)
-  const edit = from === undefined ? "" : `<a href="${site.repository}/edit/main/${from}">Edit this page</a> · `
+  const edit = from === undefined || isGenerated ? "" : `<a href="${site.repository}/edit/main/${from}">Edit this page</a> · `
   const menu = navigation(nav, link, page)
   return `<!doctype html>
 <html lang="en">

@@ -1,6 +1,4 @@
 // Search, colours and the choice between promises and Effect. Every page is complete without it.
-import { makeIndex, search } from "./search.js"
-
 const page = document.documentElement
 const base = new URL("..", import.meta.url)
 const store = (key, value) => {
@@ -87,14 +85,18 @@ for (const block of document.querySelectorAll(".code")) {
   block.append(button)
 }
 
-// Search: the index is loaded when the field gets the focus.
+// Search: its code and the index are loaded when the field gets the focus.
 const field = document.querySelector("#site-search")
 const list = document.querySelector("#site-results")
 let index
 const load = () =>
-  (index ??= fetch(new URL("search.json", base))
-    .then((response) => response.json())
-    .then(makeIndex))
+  (index ??= Promise.all([
+    import("./search.js"),
+    fetch(new URL("search.json", base)).then((response) => response.json())
+  ]).then(([{ makeIndex, search }, pages]) => {
+    const prepared = makeIndex(pages)
+    return (query) => search(prepared, query)
+  }))
 const close = () => {
   list.hidden = true
   field.setAttribute("aria-expanded", "false")
@@ -118,7 +120,7 @@ const show = async () => {
   if (query === "") return close()
   const loaded = await load().catch(() => undefined)
   if (field.value.trim() !== query) return
-  const results = loaded === undefined ? [] : search(loaded, query)
+  const results = loaded === undefined ? [] : loaded(query)
   const none = loaded === undefined ? "The search index could not be loaded." : `No page matches "${query}".`
   list.replaceChildren(...results.map(option))
   if (results.length === 0) {
