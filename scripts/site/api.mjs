@@ -53,17 +53,26 @@ const textOf = (declaration) => {
 
 const links = (text) => text.replace(/\{@link ([^}]+)\}/g, "`$1`")
 
-const commentOf = (checker, symbol) => {
-  const tags = symbol.getJsDocTags(checker).map(({ name, text }) => [name, ts.displayPartsToString(text)])
-  return [
-    ts.displayPartsToString(symbol.getDocumentationComment(checker)),
-    ...tags.filter(([name]) => name === "deprecated").map(([, text]) => `**Deprecated.** ${text}`),
-    ...tags.filter(([name]) => name === "example").map(([, text]) => text)
-  ]
-    .map(links)
-    .join("\n\n")
-    .trim()
-}
+const tagsOf = (checker, symbol, name) =>
+  symbol
+    .getJsDocTags(checker)
+    .filter((tag) => tag.name === name)
+    .map(({ text }) => links(ts.displayPartsToString(text)))
+
+const commentOf = (checker, symbol) =>
+  [
+    links(ts.displayPartsToString(symbol.getDocumentationComment(checker))),
+    ...tagsOf(checker, symbol, "deprecated").map((text) => `**Deprecated.** ${text}`)
+  ].join("\n\n")
+
+/** The comment of an export declaration, such as `export * as Job from "./Job.js"`. */
+const commentAbove = (node) =>
+  links(
+    ts
+      .getJSDocCommentsAndTags(node)
+      .map((one) => ts.getTextOfJSDocComment(one.comment) ?? "")
+      .join("\n")
+  )
 
 const groupOf = (text) => {
   if (text.startsWith("export ")) return "From other packages"
@@ -80,12 +89,12 @@ const exportsOf = (checker, module) =>
       const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol
       const [declaration] = symbol.declarations
       const isNamespace = ts.isNamespaceExport(declaration)
-      const outer = isNamespace ? declaration.parent : declaration.parent?.parent?.parent
-      const ownComment = ts.getJSDocCommentsAndTags(outer ?? declaration).map(({ comment }) => comment)
-      const comment = (target.declarations && commentOf(checker, target)) || links(ownComment.join("\n"))
+      const outer = isNamespace ? declaration.parent : (declaration.parent.parent ?? declaration)
+      const comment = (target.declarations && commentOf(checker, target)) || commentAbove(outer)
       if (target.declarations === undefined) return { name: symbol.name, comment, text: outer.getText() }
       if (isNamespace) return { name: symbol.name, comment, module: target }
-      return { name: symbol.name, comment, text: target.declarations.map(textOf).join("\n\n") }
+      const examples = tagsOf(checker, target, "example").join("\n\n")
+      return { name: symbol.name, comment, examples, text: target.declarations.map(textOf).join("\n\n") }
     })
     .sort((a, b) => a.name.localeCompare(b.name))
 
@@ -104,13 +113,13 @@ const pageOf = ({ above, exports, file, intro, prefix, title }) => {
   const related = ({ name, text }) => {
     const words = new Set(text.replace(/\/\*[\s\S]*?\*\/|"[^"]*"/g, "").match(/\b[A-Z]\w+/g))
     const found = [...words].filter((word) => word !== name && known.has(word))
-    return found.length === 0 ? "" : `\nSee ${found.map((word) => `[${word}](${known.get(word)})`).join(", ")}.\n`
+    return found.length === 0 ? "" : `\nUses ${found.map((word) => `[${word}](${known.get(word)})`).join(", ")}.\n`
   }
   const parts = grouped.map(({ items, name }) => {
-    const entries = items.map(
-      (item) =>
-        `### ${prefix}${item.name}\n\n${item.comment}\n\n\`\`\`ts\n${item.text}\n\`\`\`\n${related(item)}`
-    )
+    const entries = items.map((item) => {
+      const declared = `\`\`\`ts\n${item.text}\n\`\`\`\n${related(item)}`
+      return `### ${prefix}${item.name}\n\n${item.comment}\n\n${declared}\n${item.examples ?? ""}\n`
+    })
     return `## ${name}\n\n${entries.join("\n")}`
   })
   return { known, markdown: `# ${title}\n\n${intro}\n\n${parts.join("\n")}` }
@@ -153,7 +162,7 @@ export const api = (manifest) => {
   const item = (file, title) => ({ file: `docs/api/${file}`, page: `api/${file.replace(/md$/, "html")}`, title })
   const group = ({ file, name, namespaces }) => ({
     name,
-    items: [item(file, "All names"), ...namespaces.map((one) => item(one.file, one.name))]
+    items: [item(file, name), ...namespaces.map((one) => item(one.file, one.name))]
   })
   const first = { file: "docs/api/README.md", page: "api/index.html", title: "All references" }
   return { nav: { name: "API", groups: [{ name: "", items: [first] }, ...parts.map(group)] }, pages }

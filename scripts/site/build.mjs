@@ -24,6 +24,8 @@ const site = {
 
 const inRepository = (file) => file.slice(root.length).split(sep).join("/")
 
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1)
+
 /** The navigation: sections, groups and links of docs/README.md, each page once. */
 const navigationOf = (contents) => {
   const parts = []
@@ -41,7 +43,7 @@ const navigationOf = (contents) => {
         parts
           .at(-1)
           ?.groups.at(-1)
-          .items.push({ file, page: pageOf(file), title: plain(link.tokens) })
+          .items.push({ file, page: pageOf(file), title: capital(plain(link.tokens)) })
       }
     }
   }
@@ -49,9 +51,11 @@ const navigationOf = (contents) => {
   return parts.filter(({ groups }) => groups.length > 0)
 }
 
-/** The contents, decisions, the API and test reports come after pages that explain how to use something. */
-const weightOf = (file) =>
-  /^docs\/(README|adr|api|learn\/(paths|claim)|operate\/(faults|mutants|soak))/.test(file) ? 0.5 : 1
+/** Pages that explain how to use something come before decisions and test reports, and those before the API. */
+const weightOf = (file) => {
+  if (file.startsWith("docs/api/")) return 0.3
+  return /^docs\/(README|adr|learn\/(paths|claim)|operate\/(faults|mutants|soak))/.test(file) ? 0.5 : 1
+}
 
 const searchable = (markdown) =>
   markdown
@@ -152,7 +156,7 @@ export const build = (folder) => {
     recursive: true,
     filter: (file) => !file.endsWith(".d.ts")
   })
-  cpSync(miniSearch, join(folder, "assets", "minisearch.js"))
+  writeFileSync(join(folder, "assets", "minisearch.js"), miniSearch.replace(/^\/\/# sourceMappingURL.*$/m, ""))
   const paths = files(folder).map((file) =>
     file
       .slice(folder.length + 1)

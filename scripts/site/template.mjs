@@ -6,10 +6,8 @@ import { escape } from "./highlight.mjs"
 const early =
   'const d=document.documentElement;d.classList.add("js");d.dataset.form="promise";try{const s=localStorage;s.theme&&(d.dataset.theme=s.theme);d.dataset.form=s.form||"promise"}catch{}'
 
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1)
-
 const item = (link, { page, title }, current) =>
-  `<li><a href="${link(page)}"${page === current ? ' aria-current="page"' : ""}>${escape(capital(title))}</a></li>`
+  `<li><a href="${link(page)}"${page === current ? ' aria-current="page"' : ""}>${escape(title)}</a></li>`
 
 /** The navigation: parts of the contents, each with its groups. The group of the current page is open. */
 const navigation = (nav, link, current) =>
@@ -39,14 +37,26 @@ const neighbours = (nav, link, current) => {
   const one = (target, rel, label) =>
     target === undefined
       ? "<span></span>"
-      : `<a rel="${rel}" href="${link(target.page)}"><small>${label}</small> ${escape(capital(target.title))}</a>`
+      : `<a rel="${rel}" href="${link(target.page)}"><small>${label}</small> ${escape(target.title)}</a>`
   return `<nav class="neighbours" aria-label="Neighbouring pages">${one(flat[at - 1], "prev", "Previous")}${one(flat[at + 1], "next", "Next")}</nav>`
 }
 
 /** Returns a whole page. `page` is its path on the site. */
-export const frame = ({ body, description, from, headings, isGenerated = false, isHome = false, nav, page, site, title }) => {
+export const frame = ({
+  body,
+  description,
+  from,
+  headings,
+  isGenerated = false,
+  isHome = false,
+  nav,
+  page,
+  site,
+  title
+}) => {
   const link = (path) => posix.relative(posix.dirname(page), path) || posix.basename(path)
-  const edit = from === undefined || isGenerated ? "" : `<a href="${site.repository}/edit/main/${from}">Edit this page</a> · `
+  const edit =
+    from === undefined || isGenerated ? "" : `<a href="${site.repository}/edit/main/${from}">Edit this page</a> · `
   const menu = navigation(nav, link, page)
   return `<!doctype html>
 <html lang="en">
@@ -69,7 +79,7 @@ ${["site", "text", ...(isHome ? ["home"] : [])].map((name) => `<link rel="styles
 <a class="brand" href="${link("index.html")}"><svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><path d="M14.5 2.5a9.5 9.5 0 1 0 7 13.6A8 8 0 0 1 14.5 2.5z" fill="currentColor"/></svg>Nightshift</a>
 <span class="version" title="The version that these pages describe">v${escape(site.version)}</span>
 <div class="search" role="search"><label for="site-search" class="hidden">Search the documentation</label><input id="site-search" type="search" role="combobox" aria-expanded="false" aria-controls="site-results" aria-autocomplete="list" autocomplete="off" spellcheck="false" placeholder="Search  /"><div id="site-results" role="listbox" aria-label="Search results" hidden></div></div>
-<nav class="top" aria-label="Site"><a href="${link("contents.html")}">Docs</a><a href="${escape(site.repository)}">Source</a></nav>
+<nav class="top" aria-label="Site"><a href="${link("contents.html")}">Docs</a><a href="${link("api/index.html")}">API</a><a href="${escape(site.repository)}">Source</a></nav>
 <button type="button" class="theme" data-theme-toggle aria-pressed="false" aria-label="Dark colours"><svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true"><path d="M12 3a9 9 0 1 0 0 18z" fill="currentColor"/><circle cx="12" cy="12" r="9" fill="none" stroke="currentColor" stroke-width="2"/></svg></button>
 </header>
 <div class="layout">

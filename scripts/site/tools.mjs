@@ -1,4 +1,5 @@
 // The packages that build the site. They have their own lock file, because the product does not need them.
+import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { importFrom, installLocked } from "../locked.mjs"
 
@@ -9,4 +10,7 @@ installLocked(folder, "--ignore-scripts")
 export const tool = (name) => importFrom(folder, name)
 
 /** MiniSearch as a module for browsers. */
-export const miniSearch = fileURLToPath(new URL("./tools/node_modules/minisearch/dist/es/index.js", import.meta.url))
+export const miniSearch = readFileSync(
+  new URL("./tools/node_modules/minisearch/dist/es/index.js", import.meta.url),
+  "utf8"
+)

@@ -47,7 +47,7 @@ class Site extends Context.Tag("nightshift/test/long/Site")<Site, string>() {
 }
 
 const sizes = { desktop: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } }
-const paths = ["/index.html", "/learn/limits.html", "/operate/settings.html", "/contents.html"]
+const paths = ["/index.html", "/learn/limits.html", "/operate/settings.html", "/contents.html", "/api/testing.html"]
 
 const cases = Object.entries(sizes).flatMap(([device, viewport]) =>
   (["light", "dark"] as const).map((colorScheme) => ({ device, viewport, colorScheme }))
@@ -100,8 +100,8 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
       const page = yield* Browser.page()
       yield* Effect.promise(async () => {
         await page.goto(`${site}/learn/limits.html`)
-        const effect = page.locator('[data-form="effect"] pre')
-        const promise = page.locator('[data-form="promise"] pre')
+        const effect = page.locator('section[data-form="effect"] pre')
+        const promise = page.locator('section[data-form="promise"] pre')
         expect([await promise.isVisible(), await effect.isVisible()]).toEqual([true, false])
         await page.getByRole("tab", { name: "Promises" }).press("ArrowRight")
         expect([await promise.isVisible(), await effect.isVisible()]).toEqual([false, true])
@@ -136,7 +136,7 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
       yield* Effect.promise(async () => {
         await page.goto(`${site}/index.html`)
         for (const form of ["promise", "effect"]) {
-          expect(await page.locator(`[data-form="${form}"] pre`).isVisible()).toBe(true)
+          expect(await page.locator(`section[data-form="${form}"] pre`).isVisible()).toBe(true)
         }
         expect(await page.locator("#site-search").isVisible()).toBe(false)
         expect(await page.locator(".handover .done").isVisible()).toBe(true)

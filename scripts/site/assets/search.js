@@ -17,14 +17,19 @@ const wordsOf = (text) => text.match(/[\p{L}\p{N}_]+/gu) ?? []
 /** Prepares the list of pages for searching. */
 export const makeIndex = (pages) => {
   const index = new MiniSearch({
-    fields: ["heading", "title", "text"],
+    fields: ["name", "title", "text"],
     storeFields: ["anchor", "heading", "text", "title", "url", "weight"],
     tokenize: wordsOf,
     processTerm: (word) => stem(word.toLowerCase())
   })
   index.addAll(
     pages.flatMap(({ sections, ...page }) =>
-      sections.map((section) => ({ ...page, ...section, id: `${page.url}#${section.anchor}` }))
+      sections.map((section) => ({
+        ...page,
+        ...section,
+        id: `${page.url}#${section.anchor}`,
+        name: section.heading || page.title
+      }))
     )
   )
   return index
@@ -36,7 +41,7 @@ export const search = (index, query, limit = 10) => {
   const words = typed.some((word) => !ignored.has(word)) ? typed.filter((word) => !ignored.has(word)) : typed
   const found = index.search(words.join(" "), {
     prefix: (_, at, terms) => at === terms.length - 1,
-    boost: { heading: 4, title: 2 },
+    boost: { name: 4, title: 2 },
     boostDocument: (_, __, { heading, weight }) => weight * (heading === "" ? 1.3 : 1)
   })
   return found.slice(0, limit).map(({ anchor, heading, text, title, url }) => {
