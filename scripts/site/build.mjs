@@ -59,7 +59,7 @@ const weightOf = (file) => {
 
 const searchable = (markdown) =>
   markdown
-    .replace(/^```.*$/gm, "")
+    .replace(/```\w*|\/\*\*?|\*\//g, " ")
     .replace(/\]\([^)]*\)/g, "")
     .replace(/[`*|[\]]|-{3,}|<!--.*?-->/g, " ")
     .replace(/\s+/g, " ")

@@ -16,6 +16,15 @@ const rows = [
   "drain with 1,000,000 jobs scheduled for tomorrow"
 ]
 
+/** What the moving picture shows. Its style sheet marks one after another. */
+const steps = [
+  "Process A claims a job. The job is a row in PostgreSQL and stays there.",
+  "<code>kill -9</code> ends process A in the middle of the job.",
+  "PostgreSQL ends its session. Within seconds another process notices, and the job is pending again.",
+  "Process B claims the job under a new lease and runs it from the start.",
+  "The job is done. The crash did not use up an attempt."
+]
+
 const numbers = (tokens) => {
   const table = tokens.find(({ type }) => type === "table")
   const chosen = rows.map((name) => table.rows.find(([cell]) => cell.text === name))
@@ -42,7 +51,6 @@ export const home = (site) => {
   const second = program.findIndex((token) => token.type === "code" && token.text.includes('from "nightshift"'))
   const guarantees = section(readme, "Guarantees")
   const scene = asset("handover.svg")
-  const caption = /<desc[^>]*>([^<]*)<\/desc>/.exec(scene)[1]
 
   const body = `
 <section class="hero">
@@ -50,7 +58,7 @@ export const home = (site) => {
 <p>${about.slice(end + 1)}</p>
 <p class="actions"><a class="button" href="learn/getting-started.html">Get started</a> <a class="button quiet" href="contents.html">Documentation</a> <a class="button quiet" href="learn/choosing.html">Is it for you?</a></p>
 </section>
-<figure class="scene"><input type="checkbox" id="pause" class="pause"><label for="pause">Pause the picture</label>${scene}<figcaption>${caption} <a href="operate/faults.html">What happens when something fails</a></figcaption></figure>
+<figure class="scene"><input type="checkbox" id="pause" class="pause"><label for="pause">Pause the picture</label>${scene}<figcaption><ol>${steps.map((step) => `<li>${step}</li>`).join("")}</ol><p><a href="operate/faults.html">What happens when something else fails</a></p></figcaption></figure>
 <section aria-labelledby="program"><h2 id="program">A program</h2>${ofReadme(program.slice(0, second + 1))}</section>
 <section aria-labelledby="guarantees"><h2 id="guarantees">Guarantees</h2>${ofReadme(guarantees)}</section>
 <section aria-labelledby="numbers"><h2 id="numbers">Numbers</h2>${ofSpeed(numbers(speed))}<p><a href="operate/speed.html">All results, and the targets that were missed</a></p></section>

@@ -46,7 +46,10 @@ export const search = (index, query, limit = 10) => {
   })
   return found.slice(0, limit).map(({ anchor, heading, text, title, url }) => {
     const lower = text.toLowerCase()
-    const at = Math.max(0, lower.indexOf(words.find((word) => lower.includes(word)) ?? "") - 60)
-    return { title, heading, url: anchor === "" ? url : `${url}#${anchor}`, excerpt: text.slice(at, at + 160) }
+    const match = Math.max(0, lower.indexOf(words.find((word) => lower.includes(word)) ?? ""))
+    // The excerpt starts at a word, and soon enough to show the match on a phone.
+    const start = match < 30 ? 0 : text.indexOf(" ", match - 30) + 1
+    const excerpt = `${start > 0 ? "… " : ""}${text.slice(start, start + 160)}`
+    return { title, heading, url: anchor === "" ? url : `${url}#${anchor}`, excerpt }
   })
 }
