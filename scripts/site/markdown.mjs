@@ -110,7 +110,9 @@ export const render = (tokens, { from, page, repository }) => {
     if (token.type === "code") return codeBlock(token)
     if (token.type === "html" && token.text.startsWith("<!--")) return ""
     if (token.type === "table") {
-      return `<div class="table" tabindex="0" role="region" aria-label="Table">${html([token])}</div>\n`
+      // Names of settings may break after an underscore on a phone.
+      const table = html([token]).replace(/<code>[A-Z_]+<\/code>/g, (name) => name.replaceAll("_", "_<wbr>"))
+      return `<div class="table" tabindex="0" role="region" aria-label="Table">${table}</div>\n`
     }
     walkTokens([token], (nested) => nested.type === "code" && Object.assign(nested, raw(codeBlock(nested))))
     return html([token])
