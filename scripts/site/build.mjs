@@ -54,7 +54,7 @@ const navigationOf = (contents) => {
 /** Pages that explain how to use something come before decisions and test reports, and those before the API. */
 const weightOf = (file) => {
   if (file.startsWith("docs/api/")) return 0.3
-  return /^docs\/(README|adr|learn\/(paths|claim)|operate\/(faults|mutants|soak))/.test(file) ? 0.5 : 1
+  return /^docs\/(README|adr|learn\/(paths|claim|migrating)|operate\/(faults|mutants|soak))/.test(file) ? 0.5 : 1
 }
 
 const searchable = (markdown) =>
