@@ -55,20 +55,24 @@ const cases = Object.entries(sizes).flatMap(([device, viewport]) =>
 
 layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the website in a browser", (it) => {
   for (const { colorScheme, device, viewport } of cases) {
-    it.scoped(`fits and is accessible on a ${device} in ${colorScheme} colours`, () =>
-      Effect.gen(function* () {
-        const site = yield* Site
-        const page = yield* Browser.page({ colorScheme, viewport })
-        const failed: Array<string> = []
-        page.on("pageerror", (error) => failed.push(String(error)))
-        page.on("response", (response) => response.status() >= 400 && failed.push(response.url()))
-        for (const path of paths) {
-          yield* Effect.promise(() => page.goto(`${site}${path}`))
-          const wide = yield* Effect.promise(() => PageChecks.sidewaysOf(page))
-          expect({ path, wide, found: yield* PageChecks.findings(page) }).toEqual({ path, wide: 0, found: [] })
-        }
-        expect(failed).toEqual([])
-      })
+    it.scoped(
+      `fits and is accessible on a ${device} in ${colorScheme} colours`,
+      () =>
+        Effect.gen(function* () {
+          const site = yield* Site
+          const page = yield* Browser.page({ colorScheme, viewport })
+          const failed: Array<string> = []
+          page.on("pageerror", (error) => failed.push(String(error)))
+          page.on("response", (response) => response.status() >= 400 && failed.push(response.url()))
+          for (const path of paths) {
+            yield* Effect.promise(() => page.goto(`${site}${path}`))
+            const wide = yield* Effect.promise(() => PageChecks.sidewaysOf(page))
+            expect({ path, wide, found: yield* PageChecks.findings(page) }).toEqual({ path, wide: 0, found: [] })
+          }
+          expect(failed).toEqual([])
+        }),
+      // Axe checks five pages, one of them long.
+      180_000
     )
   }
 
