@@ -1391,6 +1391,9 @@ create table pod (
   clock_offset float8,
   -- The PostgreSQL server that stored the last heartbeat: its address and start time.
   server text,
+  -- Milliseconds without a heartbeat after which the process is dead if its advisory lock is free. Null if that server did
+  -- not hold the lock for the process at its last heartbeat: behind a pooler, or while the process reconnects.
+  dead_after_ms int,
 
   constraint pod_pkey primary key (id)
 ) with (fillfactor = 50);

@@ -47,7 +47,7 @@ export const queue = [
         find: "row !== undefined && (row.paused || (row.throttledUntil",
         replace: "row !== undefined && ((row.throttledUntil"
       },
-      { file: "src/queue/claim/ClaimSql.ts", find: "select not q.paused and coalesce(", replace: "select coalesce(" }
+      { file: "src/queue/claim/ClaimSql.ts", find: "=> `not q.paused\n      and coalesce(", replace: "=> `coalesce(" }
     ],
     tests: [law("while a queue is paused")]
   },
@@ -57,8 +57,8 @@ export const queue = [
     edits: [
       {
         file: "src/queue/claim/ClaimSql.ts",
-        find: "select not q.paused and coalesce(",
-        replace: "select coalesce("
+        find: "=> `not q.paused\n      and coalesce(",
+        replace: "=> `coalesce("
       }
     ],
     tests: [law("while a queue is paused|paused"), unit("queue/QueueLimits", "has not learned of")],
@@ -94,8 +94,8 @@ export const queue = [
     edits: [
       {
         file: "src/queue/claim/ClaimSql.ts",
-        find: 'start.id) and run_at <= ${instant("$2")}\n        order by run_at, id\n        limit ${claimLimit(form)}',
-        replace: "start.id)\n        order by run_at, id\n        limit ${claimLimit(form)}"
+        find: "start.id) and run_at <= ${instant(now)}\n        order by run_at, id\n        limit ${limit}",
+        replace: "start.id)\n        order by run_at, id\n        limit ${limit}"
       }
     ],
     tests: [law("before its start time")]

@@ -1,6 +1,7 @@
 import { Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import type { Listener } from "../database/Listener.js"
 import { type Leadership, TermEnded } from "./Leadership.js"
 import * as LeadershipPg from "./LeadershipPg.js"
 import type { Pods } from "./Pods.js"
@@ -41,7 +42,7 @@ const makeShares = Effect.gen(function* () {
 
 const shares: Layer.Layer<Shares, never, Database> = Layer.effect(Shares, makeShares)
 
-export const layer: Layer.Layer<Pods | Shares | Leadership, never, Database> = Layer.mergeAll(
+export const layer: Layer.Layer<Pods | Shares | Leadership, never, Database | Listener> = Layer.mergeAll(
   PodsPg.layer,
   shares,
   LeadershipPg.layer

@@ -1,4 +1,4 @@
-import { Context, type Duration, type Effect } from "effect"
+import { Context, type Duration, type Effect, type Option, type Scope } from "effect"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
@@ -54,7 +54,25 @@ export interface Assignment {
   readonly servingPods: ReadonlyMap<string, number>
   /** Releases of the live pods that serve each of this pod's queues, if they differ from this pod's own. */
   readonly otherReleases: ReadonlyMap<string, ReadonlyArray<Releases>>
+  /**
+   * Other pods that held their lock at their last heartbeat, and that this process has seen without a new one for
+   * more than half of their `deadAfter`: they have missed a heartbeat. `removeUnlocked` tests their locks.
+   */
+  readonly silent: ReadonlyArray<PodId>
 }
+
+/** A pod that was removed because its lock was free. */
+export interface UnlockedPod {
+  readonly id: PodId
+  /** How long this process had seen it without a new heartbeat. */
+  readonly silentFor: Duration.Duration
+}
+
+/**
+ * The time between two tests of a pod's lock, as a share of its `deadAfter`, which is two heartbeats: nearly one, because timers
+ * may fire a little early.
+ */
+export const betweenTests = 0.45
 
 /** Topic of hints for pods that start, drain or stop. */
 export const podsTopic = "pods"
@@ -64,14 +82,31 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
   Pods,
   {
     /**
-     * Records a heartbeat with the pod's slots and state. Pods without a heartbeat for `within` are not counted as
-     * servingPods.
+     * Records a heartbeat with the pod's slots and state. Pods without a heartbeat for `liveWithin` are not counted as
+     * servingPods. `deadAfter` is how long this pod may be silent while its lock is free; it is recorded only if the pod
+     * holds its lock. Absent: the pod is not dead while it is silent, because it does not hold its lock or is about to free it.
      */
     readonly beat: (
       facts: PodFacts,
       state: PodState,
-      liveWithin: Duration.Duration
+      liveWithin: Duration.Duration,
+      deadAfter?: Duration.Duration
     ) => Effect.Effect<Assignment, DatabaseError>
+
+    /**
+     * Holds the pod's lock until the Scope closes, and takes it again when it is lost. The database frees it as soon as it
+     * notices that the process has ended. Returns how long it has been held without a break; None while it is not held,
+     * and always None behind a pooler.
+     */
+    readonly holdLock: (id: PodId) => Effect.Effect<Effect.Effect<Option.Option<Duration.Duration>>, never, Scope.Scope>
+
+    /**
+     * Removes pods that held their lock at their last heartbeat, that this process has seen without a new heartbeat for their
+     * `deadAfter`, and whose lock was free at two calls, this one and one at least `betweenTests` ago, with their shares. A
+     * process calls it after each of its heartbeats that returned silent pods. Every pod is returned to one caller only. Removes
+     * none unless the pod `by` holds its own lock: if all locks were lost at once, no pod is dead.
+     */
+    readonly removeUnlocked: (by: PodId) => Effect.Effect<ReadonlyArray<UnlockedPod>, DatabaseError>
 
     /**
      * Pods that are alive, by id; use this for decisions. A pod is alive unless this process has seen its heartbeat

@@ -44,6 +44,11 @@ export class ChangeWatch<K, V> {
     for (const [key, { since, value }] of this.seen) if (millis <= 0 || now - since >= millis) quiet.push([key, value])
     return quiet
   }
+
+  /** Returns for how many milliseconds the value of a key has not changed: 0 if it was never seen. `now` as in `quietFor`. */
+  unchangedFor(key: K, now: number): number {
+    return now - (this.seen.get(key)?.since ?? now)
+  }
 }
 
 /**

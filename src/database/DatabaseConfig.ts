@@ -40,7 +40,7 @@ export const settings = {
   listenUrl: Setting.secret(
     {
       key: "DATABASE_LISTEN_URL",
-      about: "URL to listen on for notifications, if DATABASE_URL leads to a pooler that does not forward them."
+      about: "URL to listen on for notifications, if DATABASE_URL leads to a pooler. Must lead to PostgreSQL directly."
     },
     readUrl
   ),

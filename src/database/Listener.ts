@@ -14,6 +14,8 @@ import {
   type Scope
 } from "effect"
 import pg from "pg"
+import { steadyMillis, steadyNow } from "../core/ChangeWatch.js"
+import { makeLatch } from "../core/LoopSchedule.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
 import * as ServerConnection from "./ServerConnection.js"
@@ -22,7 +24,8 @@ import * as Startup from "./Startup.js"
 
 // LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
 // every subscribed channel and is reopened when it breaks. Notifications sent while it was down are lost, so after
-// every reconnect all subscribers are notified that they may have missed some.
+// every reconnect all subscribers are notified that they may have missed some. The server ends the connection's session soon
+// after the process dies, so locks of that session show other processes whether this one lives.
 
 /** A message to a subscriber of a channel. */
 export type ListenerEvent = Data.TaggedEnum<{
@@ -52,13 +55,23 @@ export class Listener extends Context.Tag("nightshift/database/Listener")<
 
     /** Whether notifications currently arrive. */
     readonly connected: Effect.Effect<boolean>
+
+    /**
+     * Holds a session-level advisory lock until the Scope closes, and takes it again after every reconnect. Never through a
+     * pooler, whose sessions are not those of this process. `key` is SQL (see AdvisoryLock), in which `$1` is `id`. Returns how
+     * long it has been held without a break; None while it is not held, and from two seconds before the connection is replaced.
+     */
+    readonly holdLock: (
+      key: string,
+      id: string
+    ) => Effect.Effect<Effect.Effect<Option.Option<Duration.Duration>>, never, Scope.Scope>
   }
 >() {}
 
 const subscriberCapacity = 1024
 const probeEvery = Duration.seconds(30)
 /** Time limit for the delivery of the test notification. */
-const delivery = Duration.seconds(2)
+const deliveryLimit = Duration.seconds(2)
 /** Interval between delivery tests; the pooler may be replaced by one that forwards notifications. */
 const retestDelay = Duration.minutes(5)
 
@@ -67,6 +80,19 @@ interface Subscriber {
   readonly receive: (event: ListenerEvent) => void
 }
 type Subscribers = Map<string, Set<Subscriber>>
+
+/** A lock that this process wants to hold. */
+interface WantedLock {
+  readonly key: string
+  readonly id: string
+  /** When it was taken, on the monotonic clock. Undefined while it is not held. */
+  since: number | undefined
+}
+
+/** Retry interval for a lock that an earlier session of this process still holds. */
+const lockRetry = Duration.seconds(1)
+/** Time between the end of a lock's claim and the planned end of its session. A heartbeat in between withdraws the claim. */
+const claimNotice = Duration.seconds(2)
 
 /**
  * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
@@ -114,14 +140,17 @@ const isPooled = (client: pg.Client) =>
     ({ rows }) => Startup.isPooled(client, rows[0]?.pid ?? 0)
   )
 
+/** How notifications reach a process: on its own session, through a pooler that forwards them, or not at all. */
+export type Delivery = "direct" | "forwarded" | "none"
+
 /**
- * Whether notifications from another connection arrive on this one. Behind a pooler in transaction mode, LISTEN
- * succeeds but nothing arrives.
+ * How notifications from another connection arrive on this one. Behind a pooler in transaction mode, LISTEN succeeds but
+ * nothing arrives.
  */
-const receives = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+const deliveryOn = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Effect.scoped(
     Effect.gen(function* () {
-      if (!(yield* isPooled(client))) return true
+      if (!(yield* isPooled(client))) return "direct" as const
       const channel = `nightshift_probe_${randomBytes(6).toString("hex")}`
       const received = yield* Deferred.make<void>()
       const onNotification = (message: pg.Notification) => {
@@ -132,9 +161,9 @@ const receives = (client: pg.Client, url: Redacted.Redacted, config: typeof Data
       yield* listenTo(client, channel)
       const other = yield* connect(url, config)
       yield* Effect.tryPromise(() => other.query("select pg_catalog.pg_notify($1, '')", [channel]))
-      const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(received), delivery))
+      const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(received), deliveryLimit))
       yield* Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`))
-      return arrived
+      return arrived ? ("forwarded" as const) : ("none" as const)
     })
   )
 
@@ -142,15 +171,40 @@ const receives = (client: pg.Client, url: Redacted.Redacted, config: typeof Data
 const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Option.getOrElse(config.listenUrl, () => url)
 
-/** Whether notifications can reach this process at all. */
-export const canReceive: Effect.Effect<boolean, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
+/** How notifications can reach this process. */
+export const delivery: Effect.Effect<Delivery, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
   const config = yield* DatabaseConfig
   const url = listenUrl(yield* DatabaseUrl, config)
-  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => receives(client, url, config)))
+  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => deliveryOn(client, url, config)))
 })
 
 const listenTo = (client: pg.Client, channel: string) =>
   Effect.tryPromise(() => client.query(`listen ${pg.escapeIdentifier(channel)}`))
+
+/** Does not wait for the server, which would delay the shutdown of the process if it does not answer. */
+const unlock = (client: pg.Client, { id, key }: WantedLock) =>
+  void client.query(`select pg_catalog.pg_advisory_unlock(${key})`, [id]).catch(() => {})
+
+/** Tries a lock once. Waiting for it would keep notifications from arriving. */
+const takeLock = (client: pg.Client, lock: WantedLock, locks: ReadonlySet<WantedLock>) =>
+  Effect.gen(function* () {
+    const { rows } = yield* Effect.tryPromise(() =>
+      client.query<{ taken: boolean }>(`select pg_catalog.pg_try_advisory_lock(${lock.key}) as taken`, [lock.id])
+    )
+    if (rows[0]?.taken !== true) return
+    // It may have been freed while it was taken.
+    if (locks.has(lock)) lock.since = yield* steadyNow
+    else unlock(client, lock)
+  })
+
+const takeLocks = (client: pg.Client, locks: ReadonlySet<WantedLock>) =>
+  Effect.suspend(() =>
+    Effect.forEach(
+      [...locks].filter(({ since }) => since === undefined),
+      (lock) => takeLock(client, lock, locks),
+      { discard: true }
+    )
+  )
 
 /** Detects a half-open socket, which reports no error until a query times out. */
 const probe = (client: pg.Client) =>
@@ -162,11 +216,13 @@ const probe = (client: pg.Client) =>
 const notForwarded =
   "the pooler in front of PostgreSQL does not forward notifications: jobs from other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that connects to PostgreSQL directly."
 
-/** Opens the connection and listens until it breaks. */
+/** Opens the connection, listens and holds the locks until it breaks. Tries missing locks again after `wanted`. */
 const listenOnce = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
   subscribers: Subscribers,
+  locks: ReadonlySet<WantedLock>,
+  wanted: Effect.Effect<void>,
   current: Ref.Ref<pg.Client | undefined>,
   onOpen: Effect.Effect<void>
 ) =>
@@ -180,18 +236,31 @@ const listenOnce = (
         for (const { receive } of subscribers.get(channel) ?? [])
           receive(ListenerEvent.Notified({ payload: payload ?? "" }))
       })
-      if (!(yield* receives(client, url, config))) {
+      const how = yield* deliveryOn(client, url, config)
+      if (how === "none") {
         yield* Effect.logWarning(notForwarded)
         return yield* Effect.zipRight(Effect.sleep(retestDelay), Effect.fail("testing delivery again"))
       }
       yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
+      const endClaims = Effect.sync(() => {
+        for (const lock of locks) lock.since = undefined
+      })
+      yield* Effect.addFinalizer(() => endClaims)
+      if (how === "direct") {
+        yield* Effect.ignore(Effect.tryPromise(() => client.query(Startup.keepAlive)))
+        yield* takeLocks(client, locks)
+      }
       yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
       yield* onOpen
       // Replaced like pooled connections: the address may lead to another server after a failover.
-      const lifetime = Duration.max(config.maxLifetime, Duration.seconds(1))
-      const replaced = Effect.zipRight(Effect.sleep(lifetime), Effect.fail("DATABASE_MAX_LIFETIME passed"))
+      const lifetime = Effect.sleep(Duration.max(config.maxLifetime, Duration.seconds(1)))
       const probed = Effect.repeat(probe(client), Schedule.spaced(probeEvery))
-      yield* Effect.raceFirst(Deferred.await(broken), Effect.raceFirst(probed, replaced))
+      const locked = how === "direct" ? Effect.forever(Effect.zipRight(wanted, takeLocks(client, locks))) : Effect.never
+      const open = Effect.raceFirst(Deferred.await(broken), probed)
+      yield* open.pipe(Effect.raceFirst(lifetime), Effect.raceFirst(locked))
+      // The locks stay taken until heartbeats have withdrawn their claims, so a process that is blocked later is not dead.
+      if (locks.size > 0) yield* Effect.zipRight(endClaims, Effect.raceFirst(open, Effect.sleep(claimNotice)))
+      return yield* Effect.fail("DATABASE_MAX_LIFETIME passed")
     })
   )
 
@@ -199,12 +268,18 @@ const make = Effect.gen(function* () {
   const config = yield* DatabaseConfig
   const url = listenUrl(yield* DatabaseUrl, config)
   const subscribers: Subscribers = new Map()
+  const locks = new Set<WantedLock>()
+  const newLock = makeLatch()
+  const wanted = Effect.suspend(() =>
+    [...locks].every(({ since }) => since !== undefined) ? newLock.opened : newLock.openedWithin(lockRetry)
+  )
+  const clock = yield* Effect.clock
   const current = yield* Ref.make<pg.Client | undefined>(undefined)
 
   const publishResumed = Effect.sync(() => {
     for (const those of subscribers.values()) for (const { receive } of those) receive(ListenerEvent.Resumed())
   })
-  yield* listenOnce(url, config, subscribers, current, publishResumed).pipe(
+  yield* listenOnce(url, config, subscribers, locks, wanted, current, publishResumed).pipe(
     Effect.tapErrorCause((cause) => Effect.logDebug("listener connection lost, reconnecting", cause)),
     // A defect ends the connection, not the listener.
     Effect.sandbox,
@@ -243,8 +318,31 @@ const make = Effect.gen(function* () {
     return Effect.acquireRelease(addSubscriber(channel, subscriber), () => removeSubscriber(channel, subscriber))
   }
 
+  const freeLock = (lock: WantedLock) =>
+    Effect.map(Ref.get(current), (client) => {
+      locks.delete(lock)
+      if (lock.since !== undefined && client !== undefined) unlock(client, lock)
+    })
+
   return Listener.of({
     onMessage,
+    holdLock: (key, id) =>
+      Effect.map(
+        Effect.acquireRelease(
+          Effect.sync(() => {
+            const lock: WantedLock = { key, id, since: undefined }
+            locks.add(lock)
+            newLock.open()
+            return lock
+          }),
+          freeLock
+        ),
+        // By the clock of this layer, which also timed the lock: callers may have another one.
+        (lock) =>
+          Effect.sync(() =>
+            Option.map(Option.fromNullable(lock.since), (since) => Duration.millis(steadyMillis(clock) - since))
+          )
+      ),
     subscribe: (channel) =>
       Effect.gen(function* () {
         const queue = yield* Effect.acquireRelease(Queue.sliding<ListenerEvent>(subscriberCapacity), Queue.shutdown)
@@ -261,5 +359,6 @@ export const layer: Layer.Layer<Listener, never, DatabaseUrl | DatabaseConfig> =
 export const layerPolling: Layer.Layer<Listener> = Layer.succeed(Listener, {
   subscribe: () => Effect.acquireRelease(Queue.sliding<ListenerEvent>(1), Queue.shutdown),
   onMessage: () => Effect.void,
-  connected: Effect.succeed(false)
+  connected: Effect.succeed(false),
+  holdLock: () => Effect.succeed(Effect.succeedNone)
 })

@@ -8,10 +8,15 @@ import { attempts } from "./ServerUrl.js"
 // Identifies the PostgreSQL server that runs a statement, as text: its address and its start time. The start time
 // distinguishes servers: one server may have several addresses, and two servers may have the same one in turn.
 
+const since = `' since ' ||
+  pg_catalog.to_char(pg_catalog.pg_postmaster_start_time() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+
 /** SQL for the server that runs the statement. */
 export const expression = `pg_catalog.concat(
-  coalesce(pg_catalog.host(pg_catalog.inet_server_addr()) || ':' || pg_catalog.inet_server_port(), 'a local socket'), ' since ',
-  pg_catalog.to_char(pg_catalog.pg_postmaster_start_time() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))`
+  coalesce(pg_catalog.host(pg_catalog.inet_server_addr()) || ':' || pg_catalog.inet_server_port(), 'a local socket'), ${since})`
+
+/** SQL for whether a stored server is the one that runs the statement, as `isSame`. */
+export const isHere = (server: string): string => `${server} like '%' || ${since}`
 
 const startTime = (server: string): string => server.slice(server.lastIndexOf(" since "))
 

@@ -15,14 +15,8 @@ import * as ServerUrl from "./ServerUrl.js"
  * Keepalive covers a session that waits for its client, and the user timeout one whose reply is not acknowledged; by
  * default, operating systems notice after two hours and a quarter of an hour.
  */
-const forAll = {
-  array_nulls: "on",
-  extra_float_digits: "1",
-  tcp_keepalives_idle: "15",
-  tcp_keepalives_interval: "5",
-  tcp_keepalives_count: "3",
-  tcp_user_timeout: "30000"
-}
+const keepalives = { tcp_keepalives_idle: "15", tcp_keepalives_interval: "5", tcp_keepalives_count: "3" }
+const forAll = { array_nulls: "on", extra_float_digits: "1", ...keepalives, tcp_user_timeout: "30000" }
 /** For Nightshift's connections only; the program chooses the settings of its own sessions. */
 const forOurs = { ...forAll, default_transaction_isolation: "read committed", standard_conforming_strings: "on" }
 
@@ -30,6 +24,14 @@ const optionsText = (settings: Readonly<Record<string, string>>) =>
   Object.entries(settings)
     .map(([key, value]) => `-c ${key}=${value.replaceAll(" ", "\\ ")}`)
     .join(" ")
+
+/**
+ * Applies the keepalives to a listening session. Not the user timeout: it would also end the session of a blocked process whose
+ * receive buffer is full of notifications.
+ */
+export const keepAlive = `select ${Object.entries(keepalives)
+  .map(([key, value]) => `pg_catalog.set_config('${key}', '${value}', false)`)
+  .join(", ")}`
 
 const refusesParameters = (error: unknown) =>
   Predicate.hasProperty(error, "code") &&

@@ -93,6 +93,12 @@ const beat = "greatest(j.heartbeat_at, case when j.id = any(l.locked) then l.loc
 const isLast = `case when ${isPlain} then j.cancel_requested_at is not null or ${isPoison}
         else ${isPoison} and (j.cancel_requested_at is not null or j.dying is not null) end`
 
+/** The running jobs `j` of those of the pods `$1` that have no row. One with a row has come back, and keeps its jobs. */
+const orphans = (schema: string) => `${schema}.lease l
+    cross join unnest(l.jobs) as taken(id)
+    join ${schema}.job j on j.id = taken.id and j.lease = l.id
+    where l.pod_id = any($1::uuid[]) and not exists (select from ${schema}.pod p where p.id = l.pod_id)`
+
 /**
  * A crash is not a failed attempt: the attempt is restored and the crash counted, until the job is quarantined as
  * poison. An execution that should undo its steps and reaches the limit again is dead as not undone.
@@ -307,6 +313,19 @@ export const make = (schema: string) => ({
     limit $3 for update of j skip locked
   )`
   ),
+
+  /** Recovers the jobs of those of the pods `$1` that have no row. */
+  recoverOrphaned: recover(
+    schema,
+    `
+  stuck as (
+    select j.id from ${orphans(schema)}
+    limit $3 for update of j skip locked
+  )`
+  ),
+
+  /** The pods of `$1` whose jobs `recoverOrphaned` has left, because other transactions have locked them. */
+  orphanedPods: `select distinct l.pod_id as pod from ${orphans(schema)}`,
 
   /** Creates missing lease rows for running jobs, so that they are monitored like all others. */
   adoptStrays: `

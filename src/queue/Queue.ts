@@ -152,6 +152,11 @@ export interface Recovered {
   readonly cancelled: number
 }
 
+export interface RecoveredOrphans extends Recovered {
+  /** Pods with jobs that another transaction has locked. */
+  readonly left: ReadonlyArray<PodId>
+}
+
 export interface Purged {
   readonly done: number
   readonly dead: number
@@ -237,6 +242,12 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
      * whose pod has sent none, for this long by the database's clock. Called when a process starts.
      */
     readonly recoverAbandoned: (quietFor: Duration.Duration) => Effect.Effect<Recovered, DatabaseError>
+
+    /**
+     * Recovers the running jobs of these pods like `recoverStuck`, except of pods that have a row. The pods must have ended
+     * (see `Pods.removeUnlocked`). Jobs that another transaction has locked are left.
+     */
+    readonly recoverOrphaned: (pods: ReadonlyArray<PodId>) => Effect.Effect<RecoveredOrphans, DatabaseError>
 
     /**
      * Makes the follow-ups that the code of these kinds must compute, for jobs that died on pods without that code: at

@@ -1,8 +1,9 @@
 import { Duration, Effect, Either, Layer, type Tracer } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
-import type { Lease } from "../core/Ids.js"
+import type { Lease, PodId } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
 import { idleUntil } from "../core/Loop.js"
+import { PodIds } from "../core/PodIdsMemory.js"
 import { Hints } from "../database/Hints.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import { type AttemptEnd, withoutSuperseded } from "./AttemptEnd.js"
@@ -269,6 +270,7 @@ const make = (
   queues: typeof Queues.Service,
   routes: typeof Routes.Routes.Service,
   tracer: Tracer.Tracer | undefined,
+  present: ReadonlySet<PodId>,
   firstTries = new WeakMap<ReadonlyArray<AttemptEnd>, number>(),
   watchOf = perClock(() => new ChangeWatch<Lease, number>())
 ): typeof Queue.Service => ({
@@ -329,12 +331,15 @@ const make = (
   recoverAbandoned: (quietFor) =>
     table.atomically((now) => {
       const before = now - Duration.toMillis(quietFor)
-      return recoverAll(
-        table,
-        workflows,
-        new Map([...signsOfLife(table).keys()].map((lease) => [lease, before - 1])),
-        now
+      const quiet = new Map([...signsOfLife(table).keys()].map((lease) => [lease, before - 1]))
+      return recoverAll(table, workflows, quiet, now)
+    }),
+  recoverOrphaned: (pods) =>
+    table.atomically((now) => {
+      const leases = [...table.running()].flatMap(({ run }) =>
+        run && pods.includes(run.pod) && !present.has(run.pod) ? [[run.lease, Number.POSITIVE_INFINITY] as const] : []
       )
+      return { ...recoverAll(table, workflows, new Map(leases), now), left: [] }
     }),
   makeFollowUps: (kinds, compute) =>
     table
@@ -359,12 +364,13 @@ const queue = Layer.effect(
       yield* JobLogsMemory.LogTable,
       yield* Queues,
       yield* Routes.Routes,
-      yield* Tracing
+      yield* Tracing,
+      yield* PodIds
     )
   })
 )
 
-type Services = QueuePorts | Routes.Routes | Hints | JobsMemory.JobsMemory
+type Services = QueuePorts | Routes.Routes | Hints | JobsMemory.JobsMemory | PodIds
 
 /** The queue's services over one table in memory, for deterministic tests. Nothing outlives the process. */
 export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
@@ -374,6 +380,7 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   JobTableMemory.layer,
   QueuesMemory.table,
   WorkflowTable.layer,
+  PodIds.layer,
   JobLogsMemory.LogTable.layer,
   JobLogsMemory.layer,
   QueuesMemory.layer,

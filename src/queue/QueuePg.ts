@@ -1,7 +1,7 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Context, Duration, Effect, Layer, Option, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
-import { type JobId, type Lease, makeGenerator } from "../core/Ids.js"
+import { type JobId, type Lease, makeGenerator, type PodId } from "../core/Ids.js"
 import { DeadReason } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors, retryContention } from "../database/DatabaseError.js"
@@ -100,7 +100,7 @@ const make = Effect.gen(function* () {
   const counted = CountedEnds.make(database)
   const leases = new HeldLeases()
   const cursors = new ClaimCursors()
-  const claim = ClaimPg.make(database, known, ids, leases, cursors)
+  const claim = yield* ClaimPg.make(database, known, ids, leases, cursors)
   notifier.onHint((queue) => cursors.markChanged(queue))
 
   const onStored: EnqueuePg.OnStored = (jobs, inTransaction) => {
@@ -292,6 +292,12 @@ const make = Effect.gen(function* () {
     pendingQueues,
     recoverStuck,
     recoverAbandoned: (quietFor) => recoverAll(statements.recoverAbandoned, Duration.toMillis(quietFor)),
+    recoverOrphaned: (pods) =>
+      Effect.gen(function* () {
+        const recovered = yield* recoverAll(statements.recoverOrphaned, SqlArrays.ofPlain(pods))
+        const left = yield* mapErrors(sql.unsafe<{ pod: PodId }>(statements.orphanedPods, [SqlArrays.ofPlain(pods)]))
+        return { ...recovered, left: left.map(({ pod }) => pod) }
+      }),
     makeFollowUps: FollowUpsPg.make(database, statements, tally, onReturned),
     purge: PurgePg.make(database, statements, yield* Queues, retrying)
   })

@@ -71,6 +71,8 @@ export const make = (
         recoverStuck: (stuckFor) => unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverStuck(stuckFor)),
         recoverAbandoned: (quietFor) =>
           unless({ rescued: 0, poisoned: 0, cancelled: 0 }, queue.recoverAbandoned(quietFor)),
+        recoverOrphaned: (pods) =>
+          unless({ rescued: 0, poisoned: 0, cancelled: 0, left: [] }, queue.recoverOrphaned(pods)),
         makeFollowUps: (kinds, compute) => unless({ made: 0, failed: [] }, queue.makeFollowUps(kinds, compute)),
         purge: (doneRetention, fence) => unless({ done: 0, dead: 0 }, queue.purge(doneRetention, fence))
       }),
@@ -88,11 +90,13 @@ export const make = (
           Effect.suspend(() => (disconnected ? Effect.never : workflows.startChildren(run, name, children, options)))
       }),
       Layer.succeed(Pods, {
-        beat: (facts, state, liveWithin) =>
+        beat: (facts, state, liveWithin, deadAfter) =>
           unless(
-            { shares: new Map(), servingPods: new Map(), otherReleases: new Map() },
-            pods.beat(facts, state, liveWithin)
+            { shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] },
+            pods.beat(facts, state, liveWithin, deadAfter)
           ),
+        holdLock: pods.holdLock,
+        removeUnlocked: (by) => unless([], pods.removeUnlocked(by)),
         present: (within) => unless([], pods.present(within)),
         live: (within) => unless([], pods.live(within)),
         leave: (id) => unless(undefined, pods.leave(id)),

@@ -29,7 +29,8 @@ export const settings = {
   staleAfter: Setting.positiveDuration(
     {
       key: "QUEUE_STALE_AFTER",
-      about: "Time without a heartbeat after which the reaper considers a running job or a process dead."
+      about:
+        "Time without a heartbeat after which the reaper considers a running job or a process dead. A process whose database session has ended is dead after two missed heartbeats."
     },
     "60s"
   ),

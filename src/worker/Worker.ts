@@ -38,6 +38,7 @@ import * as LogFlush from "./loops/LogFlush.js"
 import * as PodHeartbeat from "./loops/PodHeartbeat.js"
 import * as Reaper from "./loops/Reaper.js"
 import * as Rebalancer from "./loops/Rebalancer.js"
+import * as Rescuer from "./loops/Rescuer.js"
 import * as SlotReconciler from "./loops/SlotReconciler.js"
 import { Pod } from "./Pod.js"
 import { AttemptLogs } from "./slots/AttemptLogs.js"
@@ -107,6 +108,7 @@ const startAll = <R, L>({ features, queues, registry, releases, workers }: Parts
     const supervisors = yield* Supervisors
     yield* Gauges.watchQueues(queues)
     yield* runLoop(yield* Reaper.make(registry))
+    yield* runLoop(yield* Rescuer.make)
     const loops = yield* features
     for (const loop of loops) if (typeof loop !== "function") yield* runLoop(loop)
     const onHeld = yield* JobHeartbeat.start

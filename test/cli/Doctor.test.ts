@@ -8,6 +8,7 @@ import { Pods } from "../../src/cluster/Pods.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Listener from "../../src/database/Listener.js"
 import { MinuteBuckets } from "../../src/history/MinuteBuckets.js"
 import * as MinuteBucketsPg from "../../src/history/MinuteBucketsPg.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -105,7 +106,7 @@ describe("nightshift doctor", () => {
         expect(finding?.found).not.toContain("moved")
         yield* show(stayed, "stayed")
         expect((yield* doctor(yield* settings, "--json")).of("servers")).toMatchObject([{ status: "ok" }])
-      }).pipe(Effect.provide(Layer.provideMerge(ClusterPg.layer, house)))
+      }).pipe(Effect.provide(Layer.provideMerge(Layer.provide(ClusterPg.layer, Listener.layerPolling), house)))
   )
 
   it.scopedLive("treats one server under two names as one server", () =>

@@ -1,7 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer, Queue, type Scope } from "effect"
+import { ConfigProvider, Effect, Layer, Option, Queue, Schedule, type Scope } from "effect"
 import type pg from "pg"
+import * as AdvisoryLock from "../../src/database/AdvisoryLock.js"
 import * as Listener from "../../src/database/Listener.js"
+import { holdersOf, untilHeld } from "../support/PodLock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const layer = Layer.provideMerge(Listener.layer, TestDatabase.layerEmpty)
@@ -28,6 +30,8 @@ const killListener = (client: pg.Client) =>
       "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and application_name = 'nightshift listener'"
     )
   )
+
+const key = AdvisoryLock.key("nightshift", "process", "$1::text")
 
 describe("Listener", () => {
   it.scopedLive(
@@ -95,5 +99,41 @@ describe("Listener", () => {
         Effect.provide(layer),
         Effect.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_MAX_LIFETIME", "1s"]]))))
       )
+  )
+
+  it.scopedLive("ends the claim of a lock before it replaces the connection that holds it", () =>
+    Effect.gen(function* () {
+      const { holdLock } = yield* Listener.Listener
+      const heldFor = yield* holdLock(key, "some pod")
+      yield* untilHeld(heldFor)
+      let polls = 0
+      // Held by the server, and no longer claimed, at five polls in a row.
+      const isWithdrawn = Effect.gen(function* () {
+        const before = yield* heldFor
+        const holders = yield* holdersOf("some pod")
+        polls = Option.isNone(before) && Option.isNone(yield* heldFor) && holders.length === 1 ? polls + 1 : 0
+        return polls === 5
+      })
+      yield* Effect.repeat(isWithdrawn, { until: (is) => is, schedule: Schedule.spaced("10 millis") })
+      // The next connection takes it again.
+      yield* untilHeld(heldFor)
+    }).pipe(
+      Effect.provide(layer),
+      Effect.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_MAX_LIFETIME", "1s"]]))))
+    )
+  )
+
+  it.scopedLive("keeps no lock that was freed while it was taken", () =>
+    Effect.gen(function* () {
+      const { holdLock } = yield* Listener.Listener
+      yield* untilHeld(yield* holdLock(key, "first"))
+      const turn = Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+      // Freed before, while and after the server answers.
+      for (let turns = 0; turns < 40; turns += 1)
+        yield* Effect.scoped(Effect.zipRight(holdLock(key, "freed"), Effect.replicateEffect(turn, turns % 10)))
+      yield* untilHeld(yield* holdLock(key, "last"))
+      const free = { until: (pids: ReadonlyArray<number>) => pids.length === 0, schedule: Schedule.spaced("10 millis") }
+      yield* Effect.repeat(holdersOf("freed"), free)
+    }).pipe(Effect.provide(layer))
   )
 })

@@ -1,18 +1,19 @@
 import { expect, layer as withLayer } from "@effect/vitest"
-import { Duration, Effect, type Layer, Option } from "effect"
+import { Duration, Effect, type Layer, Option, type Scope } from "effect"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { type PodFacts, type PodState, Pods } from "../../src/cluster/Pods.js"
 import { type Share, Shares } from "../../src/cluster/Shares.js"
 import { makeGenerator, type PodId, Term } from "../../src/core/Ids.js"
 import { setBy } from "../support/SetClock.js"
 import type { Advance } from "./Line.js"
+import { podLockLaws } from "./PodLockLaws.js"
 
 type Ports = Pods | Shares | Leadership
 
 const within = Duration.seconds(15)
 
 /** The context of a law: the ports without any pods, and helpers that act as pods. */
-interface TestCluster {
+export interface TestCluster {
   readonly pods: typeof Pods.Service
   readonly shares: typeof Shares.Service
   readonly leadership: typeof Leadership.Service
@@ -23,6 +24,11 @@ interface TestCluster {
   /** Starts a new term. */
   readonly newTerm: Effect.Effect<Term, unknown>
 }
+
+export type ClusterLaw = (
+  title: string,
+  story: (cluster: TestCluster) => Effect.Effect<void, unknown, Scope.Scope>
+) => void
 
 const open = (advance: Advance): Effect.Effect<TestCluster, never, Ports> =>
   Effect.gen(function* () {
@@ -66,8 +72,9 @@ export const clusterLaws = (
 ): void =>
   withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
     const { advance } = options
-    const law = (title: string, story: (cluster: TestCluster) => Effect.Effect<void, unknown>) =>
-      it.effect(title, () => Effect.flatMap(open(advance), story))
+    const law: ClusterLaw = (title, story) => it.scoped(title, () => Effect.flatMap(open(advance), story))
+
+    podLockLaws(law, advance)
 
     law("a pod with a heartbeat is live and listed as of its last heartbeat", (cluster) =>
       Effect.gen(function* () {

@@ -1,5 +1,6 @@
 import type { Vitest } from "@effect/vitest"
 import { Clock, Duration, Effect, type Exit } from "effect"
+import { Pods } from "../../src/cluster/Pods.js"
 import { type JobId, makeGenerator, type PodId } from "../../src/core/Ids.js"
 import type { StoredJob } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
@@ -32,6 +33,7 @@ export type Ports =
   | Kinds
   | Routes
   | Transactions
+  | Pods
 
 /** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -57,6 +59,7 @@ export interface Line {
   readonly logs: typeof JobLogs.Service
   readonly routes: typeof Routes.Service
   readonly transactions: typeof Transactions.Service
+  readonly pods: typeof Pods.Service
   readonly advance: Advance
   /** Sets the clock back, as if the next call came from a process whose clock is behind. */
   readonly setBack: Advance
@@ -111,6 +114,7 @@ const open = ({ advance, setBack }: Clocks): Effect.Effect<Line, never, Ports> =
     const logs = yield* JobLogs
     const routes = yield* Routes
     const transactions = yield* Transactions
+    const pods = yield* Pods
     const ids = yield* makeGenerator
     const now = Clock.currentTimeMillis
     yield* advance("1 second")
@@ -159,6 +163,7 @@ const open = ({ advance, setBack }: Clocks): Effect.Effect<Line, never, Ports> =
       logs,
       routes,
       transactions,
+      pods,
       advance,
       setBack,
       now,

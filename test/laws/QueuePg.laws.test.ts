@@ -1,4 +1,5 @@
 import { Layer } from "effect"
+import * as PodsPg from "../../src/cluster/PodsPg.js"
 import * as Listener from "../../src/database/Listener.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Transactions } from "../../src/queue/Transactions.js"
@@ -7,7 +8,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 import { queueLaws } from "./QueueLaws.js"
 import { tallyLaws } from "./TallyLaws.js"
 
-const layer = Layer.merge(QueuePg.layer, Transactions.layer).pipe(
+const layer = Layer.mergeAll(QueuePg.layer, Transactions.layer, PodsPg.layer).pipe(
   Layer.provide(Listener.layerPolling),
   Layer.provide(TestDatabase.layer),
   Layer.provideMerge(SteppableClock.layer)

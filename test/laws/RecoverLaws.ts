@@ -1,5 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
+import { PodId } from "../../src/core/Ids.js"
 import { setBy } from "../support/SetClock.js"
 import { waiting } from "../support/States.js"
 import { ends, type Law, type Line } from "./Line.js"
@@ -146,6 +147,63 @@ export const recoverLaws = (law: Law): void => {
         [dead.id, "dead"],
         [done.id, "done"]
       ])
+    })
+  )
+
+  law("recovers all jobs of pods that have ended, however recent their heartbeats, and no others", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      const kept = yield* line.run()
+      const pod = PodId.make(yield* line.newId)
+      const orphans = [yield* line.put(), yield* line.put()]
+      const runs = yield* line.queue.claim({ queue: line.name, pod, limit: 10 })
+      expect(runs.map(({ id }) => id).sort()).toEqual([...orphans].sort())
+      yield* line.queue.heartbeat(runs)
+      expect(yield* line.queue.recoverOrphaned([])).toEqual({ rescued: 0, poisoned: 0, cancelled: 0, left: [] })
+      expect(yield* line.queue.recoverOrphaned([pod])).toEqual({ rescued: 2, poisoned: 0, cancelled: 0, left: [] })
+      for (const id of orphans) {
+        expect(yield* line.search.get(id)).toMatchObject({
+          state: waiting,
+          attempt: 0,
+          crashCount: 1,
+          lastError: `process ${pod} ended while this job ran (crash 1 of 5)`
+        })
+      }
+      expect(yield* line.search.get(kept.id)).toMatchObject({ state: "running", crashCount: 0 })
+      // A process that was declared dead and lives cannot finish them.
+      expect(yield* line.queue.finalize(runs.map(({ id, lease }) => ({ id, lease, end: ends.done })))).toHaveLength(2)
+      expect((yield* line.queue.heartbeat(runs)).lost).toHaveLength(2)
+      expect(yield* line.queue.recoverOrphaned([pod])).toMatchObject({ rescued: 0, poisoned: 0, cancelled: 0 })
+      // A job that has crashed is claimed alone.
+      const again = [yield* line.claimOne, yield* line.claimOne]
+      expect(again.map(({ id }) => id).sort()).toEqual([...orphans].sort())
+    })
+  )
+
+  law("a pod that has sent a heartbeat since it was removed keeps its jobs", (line) =>
+    Effect.gen(function* () {
+      yield* alone(line)
+      const run = yield* line.run()
+      const facts = {
+        id: line.pod,
+        label: undefined,
+        version: "1",
+        queues: [line.name],
+        kinds: [],
+        releases: {},
+        host: { name: "here", pid: 1, node: "v20" },
+        startedAt: yield* line.now
+      }
+      yield* line.pods.beat(facts, { slots: [], draining: false }, Duration.seconds(15))
+      expect(yield* line.queue.recoverOrphaned([line.pod])).toEqual({
+        rescued: 0,
+        poisoned: 0,
+        cancelled: 0,
+        left: []
+      })
+      expect(yield* line.search.get(run.id)).toMatchObject({ state: "running", crashCount: 0 })
+      yield* line.pods.leave(line.pod)
+      expect(yield* line.queue.recoverOrphaned([line.pod])).toMatchObject({ rescued: 1 })
     })
   )
 

@@ -74,7 +74,7 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await queueRow(page, "idle-042").getByText("2", { exact: true }).waitFor()
           const changes = stream.events.filter(({ name }) => name === "queues").map(({ data }) => JSON.parse(data))
           expect(changes.flatMap(({ changed }) => changed).map(({ name }) => name)).toEqual(["idle-042"])
-          expect(requests.filter((url) => url.endsWith("/queues"))).toEqual([])
+          expect(requests.filter((url) => url.endsWith("/v1/queues"))).toEqual([])
         })
       })
     )

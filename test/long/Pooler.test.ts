@@ -108,12 +108,12 @@ describe("behind a pooler in transaction mode without prepared statements", () =
       const direct = yield* TestDatabase.empty
       const pooled = yield* PoolingProxy.open(direct)
       const arrive = (entries: Record<string, string>) =>
-        Listener.canReceive.pipe(
+        Listener.delivery.pipe(
           Effect.provide(DatabaseUrl.layerOf(pooled)),
           Effect.provide(Layer.provide(DatabaseConfig.layer, settings(entries)))
         )
-      expect(yield* arrive({})).toBe(false)
-      expect(yield* arrive({ DATABASE_LISTEN_URL: Redacted.value(direct) })).toBe(true)
+      expect(yield* arrive({})).toBe("none")
+      expect(yield* arrive({ DATABASE_LISTEN_URL: Redacted.value(direct) })).toBe("direct")
     })
   )
 })

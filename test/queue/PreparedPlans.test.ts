@@ -2,14 +2,20 @@ import { expect, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as ClaimSql from "../../src/queue/claim/ClaimSql.js"
+import * as ScanSql from "../../src/queue/claim/ScanSql.js"
 import * as JobSql from "../../src/queue/JobSql.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const statements = JobSql.make("nightshift")
 const claims = ClaimSql.make("nightshift")
+const scans = ScanSql.make("nightshift")
 const id = "018f0000-0000-7000-8000-000000000000"
 const one = `{${id}}`
 
+const otherId = "018f0000-0000-7000-8000-000000000001"
+const zero = "00000000-0000-0000-0000-000000000000"
+/** Start positions of two queues. */
+const two = ["{0,0}", "{0,0}", `{${zero},${zero}}`]
 const none = "{NULL}"
 
 /** Calls for one job, as an almost idle process makes them. */
@@ -21,6 +27,13 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
     [one, one, "{done}", none, "{true}", none, none, none, none, 0, one, none, one, none, null, false]
   ],
   ["claim", claims.line, ["q", 0, 64, id, id, "{0}", "{0}", one]],
+  [
+    "claim of several queues",
+    claims.together,
+    [0, "{q,r}", "{64,64}", `{${id},${id}}`, `{${id},${id}}`, "{1,2}", ...two]
+  ],
+  ["priorities", scans.priorities, ["{q}"]],
+  ["priorities between", scans.prioritiesBetween, ["{q}", "{1}", "{-32769}", "{32768}"]],
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
   ["heartbeat", statements.heartbeat, [one, one, 0]],
   ["next due", statements.nextDue, ["{default}", "{0}"]]
@@ -43,7 +56,13 @@ const onRows: ReadonlyArray<readonly [name: string, text: string, values: Readon
     [one, one, "{done}", none, "{true}", none, none, none, none, 1, one, none, one, none, null, false],
     running
   ],
-  ["claim", claims.line, ["q", 1, 64, id, id, "{0}", "{0}", "{00000000-0000-0000-0000-000000000000}"], pending],
+  ["claim", claims.line, ["q", 1, 64, id, id, "{0}", "{0}", `{${zero}}`], pending],
+  [
+    "claim of several queues",
+    claims.together,
+    [1, "{q,r}", "{64,64}", `{${id},${otherId}}`, `{${id},${id}}`, "{1,2}", ...two],
+    pending
+  ],
   ["heartbeat", statements.heartbeat, [one, one, 1], running],
   ["signal", statements.completeDeferred, ["{e}", "{signal}", "{s}", "[null]", 1, null], suspended]
 ]

@@ -136,7 +136,7 @@ export class Browser extends Context.Tag("nightshift/test/support/Browser")<
             (context) => act(running, () => context.close().then(() => answers(running)))
           )
           // Shorter than the test timeout, so that the failure names what was awaited.
-          context.setDefaultTimeout(15_000)
+          context.setDefaultTimeout(45_000)
           return yield* act(running, () => context.newPage())
         })
     }))

@@ -16,6 +16,8 @@ export const everyFault = [
     "step the database's clock by",
     "misreads the database's clock",
     "has a slow clock",
+    "loses its lock",
+    "whose lock stays for",
     "fails and rolls back its transaction"
   ],
   ["handler failed", "handler returned Throttled", "handler was interrupted", "returned Snooze", "returned Dead"],

@@ -10,6 +10,7 @@ import { makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Listener from "../../src/database/Listener.js"
 import * as DatabaseHealthPg from "../../src/history/DatabaseHealthPg.js"
 import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
 import * as ConnectionBudget from "../../src/worker/ConnectionBudget.js"
@@ -17,6 +18,7 @@ import * as PoolingProxy from "../support/PoolingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const cluster = Layer.mergeAll(ClusterPg.layer, DatabaseHealthPg.layer, ClusterConfig.layer).pipe(
+  Layer.provide(Listener.layerPolling),
   Layer.provideMerge(TestDatabase.layer)
 )
 

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Duration, Effect, Layer, Schedule } from "effect"
+import { ConfigProvider, Context, Duration, Effect, Layer, Ref, Schedule, TestClock } from "effect"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import * as Setting from "../../src/core/Setting.js"
+import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Hints } from "../../src/database/Hints.js"
+import { EventLoop } from "../../src/telemetry/EventLoop.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
 import { PodHeartbeat } from "../../src/worker/loops/PodHeartbeat.js"
@@ -16,13 +18,15 @@ import * as TestCluster from "./TestCluster.js"
 const env = (entries: Record<string, string>) => ConfigProvider.fromMap(new Map(Object.entries(entries)))
 
 /** A pod that only sends heartbeats, on the machine's own clock. */
-const alone = PodHeartbeat.layer({ queues: ["default"], kinds: [], releases: {} }).pipe(
-  Layer.provideMerge(Pod.layer),
-  Layer.provide(Supervisors.layer),
-  Layer.provideMerge(ClusterMemory.layer),
-  Layer.provide(Layer.mergeAll(ClusterConfig.layer, WorkerConfig.layer, Hints.layerLocal)),
-  Layer.provideMerge(Metrics.layer)
-)
+const over = <Out>(pods: Layer.Layer<Pods | Out>) =>
+  PodHeartbeat.layer({ queues: ["default"], kinds: [], releases: {} }).pipe(
+    Layer.provideMerge(Pod.layer),
+    Layer.provide(Supervisors.layer),
+    Layer.provideMerge(pods),
+    Layer.provide(Layer.mergeAll(ClusterConfig.layer, WorkerConfig.layer, Hints.layerLocal)),
+    Layer.provideMerge(Metrics.layer)
+  )
+const alone = over(ClusterMemory.layer)
 
 /** Blocks the event loop, as a CPU-bound handler does. */
 const blockEventLoop = (millis: number) =>
@@ -44,6 +48,45 @@ describe("a pod", () => {
       yield* blockEventLoop(300)
       yield* Effect.repeat(late, { until: (count) => count !== before, schedule: Schedule.spaced("10 millis") })
     }).pipe(Effect.provide(alone), Effect.withConfigProvider(env({ NIGHTSHIFT_POD_HEARTBEAT: "100ms" })))
+  )
+
+  it.scoped("is undisturbed while the server answers its heartbeats soon, even if it sends them late", () =>
+    Effect.gen(function* () {
+      const untilSent = yield* Ref.make<Effect.Effect<void>>(Effect.void)
+      const untilReply = yield* Ref.make<Effect.Effect<void, DatabaseFault>>(Effect.void)
+      const eventLoop = Layer.succeed(EventLoop, {
+        ...EventLoop.still,
+        watch: Effect.succeed(Effect.as(Effect.flatten(Ref.get(untilSent)), { p99: 0, max: 0 }))
+      })
+      const pods = Layer.effect(
+        Pods,
+        Effect.map(Pods, (pods) => ({
+          ...pods,
+          beat: (...given: Parameters<typeof pods.beat>) =>
+            Effect.zipRight(Effect.flatten(Ref.get(untilReply)), pods.beat(...given))
+        }))
+      ).pipe(Layer.provide(ClusterMemory.layer))
+      const services = yield* Layer.build(Layer.provide(over(pods), eventLoop))
+      const { undisturbedFor } = Context.get(services, PodHeartbeat)
+      yield* TestClock.adjust("10 seconds")
+      expect(yield* undisturbedFor).toEqual(Duration.seconds(10))
+      yield* Ref.set(untilSent, Effect.sleep("3 seconds"))
+      yield* TestClock.adjust("4 seconds")
+      yield* Ref.set(untilSent, Effect.void)
+      yield* TestClock.adjust("1 second")
+      expect(yield* undisturbedFor).toEqual(Duration.seconds(15))
+      yield* Ref.set(untilReply, Effect.sleep("2500 millis"))
+      yield* TestClock.adjust("4 seconds")
+      yield* Ref.set(untilReply, Effect.void)
+      yield* TestClock.adjust("4 seconds")
+      expect(Duration.toSeconds(yield* undisturbedFor)).toBeLessThan(6)
+      yield* TestClock.adjust("10 seconds")
+      yield* Ref.set(untilReply, new DatabaseFault({ detail: "broken on purpose" }))
+      yield* TestClock.adjust("1 second")
+      yield* Ref.set(untilReply, Effect.void)
+      yield* TestClock.adjust("2 seconds")
+      expect(Duration.toSeconds(yield* undisturbedFor)).toBeLessThan(4)
+    })
   )
 
   it.scopedLive("is listed with the label and version it was given", () =>

@@ -76,9 +76,11 @@ const settings = (given: Readonly<Record<string, string>>) =>
 
 const heartbeat = (steadyFor: Duration.Duration) =>
   Layer.succeed(PodHeartbeat, {
-    assignment: () => ({ shares: new Map(), servingPods: new Map(), otherReleases: new Map() }),
+    assignment: () => ({ shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] }),
     onOrders: () => Effect.void,
+    onSilence: () => Effect.void,
     steadyFor: Effect.succeed(steadyFor),
+    undisturbedFor: Effect.succeed(steadyFor),
     drain: Effect.void
   })
 

@@ -100,17 +100,19 @@ export const notifications: Effect.Effect<
   ReadonlyArray<Finding>,
   never,
   DatabaseUrl | DatabaseConfig
-> = Listener.canReceive.pipe(
+> = Listener.delivery.pipe(
   Effect.timeout("15 seconds"),
-  Effect.catchAll(() => Effect.succeed(false)),
-  Effect.map((arrive) =>
-    arrive
-      ? ok("Notifications arrive.")
+  Effect.catchAll(() => Effect.succeed<Listener.Delivery>("none")),
+  Effect.map((delivery) => {
+    if (delivery === "direct") return ok("Notifications arrive.")
+    const fix = "Set DATABASE_LISTEN_URL to a direct PostgreSQL connection."
+    return delivery === "forwarded"
+      ? warn("Notifications arrive through a pooler, so jobs of a killed process wait for QUEUE_STALE_AFTER.", fix)
       : warn(
-          "Notifications do not arrive, so new jobs are found only by polling (QUEUE_POLL).",
-          "If DATABASE_URL points to a pooler in transaction mode, set DATABASE_LISTEN_URL to a direct PostgreSQL connection."
+          "Notifications do not arrive, so new jobs are found only by polling (QUEUE_POLL), and jobs of a killed process wait for QUEUE_STALE_AFTER.",
+          `If DATABASE_URL points to a pooler: ${fix}`
         )
-  ),
+  }),
   Effect.map((finding) => [{ check: "notifications", ...finding }])
 )
 

@@ -19,6 +19,9 @@ export class ClaimCursor {
   /** Whether a claim has returned a workflow execution. Later claims read journals. */
   hasExecutions = false
 
+  /** Whether the queue claims alone, because its claims may delay those of other queues. */
+  isSlow = false
+
   private revision: number | undefined
 
   /** Forgets the positions if the settings have changed: under the old ones, a claim may have skipped due jobs. */

@@ -3,11 +3,12 @@ import type { JobId } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import * as SqlArrays from "../SqlArrays.js"
-import type { Claim, Claiming, Take } from "./Claiming.js"
-import { scanFromFront, startsOf } from "./ClaimLinePg.js"
+import type { Claim, Claiming } from "./Claiming.js"
+import type { Scans } from "./ClaimLinePg.js"
 import { KeyScan } from "./KeyScan.js"
 import type { ScanPositions, Start } from "./ScanPositions.js"
 import type { ScanSql } from "./ScanSql.js"
+import { startValues, type Takes } from "./TakePg.js"
 
 // Chooses which keys to try. If few jobs are due, the front of the queue shows all of their keys. If many are due, they
 // may all belong to one key, so keys are read from the key index, after the last one served, and jobs without a key,
@@ -44,13 +45,13 @@ const firstsOf = (rows: ReadonlyArray<FrontRow>): ReadonlyMap<number, Start> =>
   new Map(rows.toReversed().map((row) => [row.priority, scanStart(row)]))
 
 /** Claims by key, round-robin, with a limit per key. */
-export const make = (database: typeof Database.Service, scans: ScanSql, take: Take): Claim => {
+export const make = (database: typeof Database.Service, statements: ScanSql, scans: Scans, { byKey }: Takes): Claim => {
   const { sql } = database
 
   const stretch = (queue: string, from: ReadonlyArray<Start>, most: number, now: number) =>
     from.length === 0
       ? Effect.succeed<ReadonlyArray<FrontRow>>([])
-      : mapErrors(sql.unsafe<FrontRow>(scans.front, [queue, now, most, ...startsOf(from)]))
+      : mapErrors(sql.unsafe<FrontRow>(statements.front, [queue, now, most, ...startValues(from)]))
 
   /** Start positions for the rest of the scan: the rest of its priority, and the priorities after it. */
   const continueFrom = ({ from }: ScanPositions, walked: Start | undefined) =>
@@ -60,7 +61,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
   const keysAfter = (queue: string, last: string, most: number) =>
     Effect.gen(function* () {
       const after = (key: string, count: number) =>
-        mapErrors(sql.unsafe<{ key: string }>(scans.keysAfter, [queue, key, count]))
+        mapErrors(sql.unsafe<{ key: string }>(statements.keysAfter, [queue, key, count]))
       const behind = yield* after(last, most)
       const around = last === "" || behind.length === most ? [] : yield* after("", most - behind.length)
       return [...new Set([...behind, ...around].map(({ key }) => key))]
@@ -105,7 +106,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
   const claimOf = (tries: Tries, claiming: Claiming, keyScan: KeyScan) =>
     Effect.gen(function* () {
       if (tries.keys.length === 0 && tries.keyless.length === 0) return []
-      const claimed = yield* take(claiming, [
+      const claimed = yield* byKey(claiming, [
         SqlArrays.ofTexts(tries.keys),
         keyScan.last,
         SqlArrays.ofPlain(tries.keyless.slice(0, claiming.limit))
@@ -131,7 +132,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
       cursor.keyScan = keyScan
       if (keyScan.isBlocked(now)) return yield* claimReady(claiming, keyScan)
       keyScan.looks()
-      if (positions.mayRescan(now)) yield* scanFromFront(database, scans, claiming)
+      if (positions.mayRescan(now)) yield* scans.fromFront(claiming)
       let tries: Tries = yield* chooseTries(claiming, keyScan)
       let jobs = yield* claimOf(tries, claiming, keyScan)
       let last = keyScan.last

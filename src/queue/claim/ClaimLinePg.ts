@@ -1,12 +1,14 @@
-import { Effect } from "effect"
+import { Effect, type Scope } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import * as Together from "../../core/Together.js"
 import type { Database } from "../../database/Database.js"
-import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as SqlArrays from "../SqlArrays.js"
 import type { Claimed } from "./ClaimedRow.js"
-import type { Claim, Claiming, Take } from "./Claiming.js"
+import type { Claim, Claiming } from "./Claiming.js"
 import type { Start } from "./ScanPositions.js"
 import type { ScanSql } from "./ScanSql.js"
+import type { Takes } from "./TakePg.js"
 
 /** The last job of each priority, where the next claim starts. */
 const lastsOf = (claimed: ReadonlyArray<Claimed>): ReadonlyMap<number, Start> => {
@@ -17,45 +19,59 @@ const lastsOf = (claimed: ReadonlyArray<Claimed>): ReadonlyMap<number, Start> =>
   return lasts
 }
 
-export const startsOf = (starts: ReadonlyArray<Start>): ReadonlyArray<string> => [
-  SqlArrays.ofPlain(starts.map(({ priority }) => priority)),
-  SqlArrays.ofPlain(starts.map(({ runAt }) => runAt)),
-  SqlArrays.ofTexts(starts.map(({ id }) => id))
-]
+/** Queues scanned by one statement. */
+const maxScans = 64
 
-/** Resets the positions to the front of every priority that has waiting jobs. */
-export const scanFromFront = (
+/** Scans of queues. Those of several queues that are due at the same time are one statement, like their claims (see TakePg). */
+export interface Scans {
+  /** Resets the positions to the front of every priority that has waiting jobs. */
+  readonly fromFront: (claiming: Claiming) => Effect.Effect<void, DatabaseError>
+  /** Finds new priorities. Only searches the gaps between known ones, where there are no dead index entries. */
+  readonly between: (claiming: Claiming) => Effect.Effect<void, DatabaseError>
+}
+
+/** The numbers in the second column, by the place in the first. */
+const byPlace = (count: number) => (rows: ReadonlyArray<ReadonlyArray<unknown>>) => {
+  const found = Array.from({ length: count }, (): Array<number> => [])
+  for (const [place, priority] of rows) found[Number(place) - 1]?.push(Number(priority))
+  return found
+}
+
+export const makeScans = (
   { direct }: typeof Database.Service,
-  scans: ScanSql,
-  { now, positions, queue }: Claiming
-): Effect.Effect<void, DatabaseError> =>
-  Effect.map(direct.rows(scans.priorities, [queue]), (rows) =>
-    positions.rescan(
-      rows.map(([priority]) => Number(priority)),
-      now
-    )
-  )
+  statements: ScanSql
+): Effect.Effect<Scans, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const front = yield* Together.make<string, ReadonlyArray<number>, DatabaseError>({
+      maxWeight: maxScans,
+      many: (queues) =>
+        Effect.map(direct.rows(statements.priorities, [SqlArrays.ofTexts(queues)]), byPlace(queues.length))
+    })
+    const between = yield* Together.make<Claiming, ReadonlyArray<number>, DatabaseError>({
+      maxWeight: maxScans,
+      many: (claims) => {
+        const edges = claims.map(({ positions }) => [-32_769, ...positions.priorities, 32_768])
+        const values = [
+          SqlArrays.ofTexts(claims.map(({ queue }) => queue)),
+          SqlArrays.ofPlain(edges.flatMap((of, index) => of.slice(1).map(() => index + 1))),
+          SqlArrays.ofPlain(edges.flatMap((of) => of.slice(0, -1))),
+          SqlArrays.ofPlain(edges.flatMap((of) => of.slice(1)))
+        ]
+        return Effect.map(direct.rows(statements.prioritiesBetween, values), byPlace(claims.length))
+      }
+    })
+    return {
+      fromFront: ({ now, positions, queue }) => Effect.map(front(queue), (found) => positions.rescan(found, now)),
+      between: (claiming) => Effect.map(between(claiming), (found) => claiming.positions.probed(found, claiming.now))
+    }
+  })
 
 /** Claims in queue order: priority, start time, id. */
-export const make = (database: typeof Database.Service, scans: ScanSql, take: Take): Claim => {
-  /** Finds new priorities. Only searches the gaps between known ones, where there are no dead index entries. */
-  const findPriorities = ({ now, positions, queue }: Claiming) => {
-    const edges = [-32_769, ...positions.priorities, 32_768]
-    const gaps = [SqlArrays.ofPlain(edges.slice(0, -1)), SqlArrays.ofPlain(edges.slice(1))]
-    return Effect.map(
-      mapErrors(database.sql.unsafe<{ priority: number }>(scans.prioritiesBetween, [queue, ...gaps])),
-      (rows) =>
-        positions.probed(
-          rows.map(({ priority }) => priority),
-          now
-        )
-    )
-  }
-
+export const make = (scans: Scans, { inOrder }: Takes): Claim => {
   const claimFrom = (claiming: Claiming) => {
     const { positions } = claiming
     if (positions.from.length === 0) return Effect.succeed([])
-    return Effect.map(take(claiming, startsOf(positions.from)), (claimed) => {
+    return Effect.map(inOrder(claiming, positions.from), (claimed) => {
       // A rated claim that returns too few jobs ran out of tokens and has not scanned the whole queue.
       const wasFull = claiming.rated || claimed.length >= claiming.limit
       positions.took(lastsOf(claimed), claimed.at(-1)?.priority, wasFull, claiming.now)
@@ -65,7 +81,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
 
   const claimFromFront = (claiming: Claiming) =>
     Effect.zipRight(
-      scanFromFront(database, scans, claiming),
+      scans.fromFront(claiming),
       Effect.suspend(() => claimFrom(claiming))
     )
 
@@ -77,7 +93,7 @@ export const make = (database: typeof Database.Service, scans: ScanSql, take: Ta
     const first = positions.isRescanDue(now) ? timed : claimFrom(claiming)
     return Effect.flatMap(first, (jobs) => {
       if (jobs.length === limit && positions.isProbeDue(now)) {
-        return Effect.as(findPriorities(claiming), jobs)
+        return Effect.as(scans.between(claiming), jobs)
       }
       return jobs.length > 0 || !positions.mayRescan(now) ? Effect.succeed(jobs) : claimFromFront(claiming)
     })

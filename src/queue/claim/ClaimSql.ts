@@ -1,6 +1,6 @@
 import { instant } from "../../database/SqlInstant.js"
 import { few, hot, opaque } from "../../database/Statements.js"
-import { sharedLock } from "../settings/QueueSql.js"
+import { sharedLock, triedLock } from "../settings/QueueSql.js"
 import { columns } from "./ClaimedRow.js"
 
 // The claim, one statement. docs/learn/claim.md explains it together with the cursor that chooses its parameters.
@@ -42,6 +42,12 @@ const entered = (schema: string) => `
 const tokens = `least(q.rate_jobs, coalesce(q.rate_tokens, q.rate_jobs) + greatest(0,
         extract(epoch from (${instant("$2")} - q.rate_filled_at)) / extract(epoch from q.rate_per) * q.rate_jobs))`
 
+/** Whether a row of the queue table lets jobs start, and this form of the statement applies to it. */
+const isOpen = (now: string, { keyed, rated }: Pick<Form, "keyed" | "rated">) => `not q.paused
+      and coalesce(q.throttled_until <= ${instant(now)}, true)
+      and (q.rate_jobs is null) = ${!rated}
+      and (q.key_concurrency is null and coalesce(q.keys_cooling_until <= ${instant(now)}, true)) = ${!keyed}`
+
 /**
  * The current row, not the one in the statement's snapshot: a settings change locks the row for update, so even the
  * weakest row lock waits for the new version and reads it.
@@ -50,9 +56,7 @@ export const gate = (
   schema: string,
   { keyed, rated }: Pick<Form, "keyed" | "rated">
 ): string => `, gate as materialized (
-    select not q.paused and coalesce(q.throttled_until <= ${instant("$2")}, true)
-      and (q.rate_jobs is null) = ${!rated}
-      and (q.key_concurrency is null and coalesce(q.keys_cooling_until <= ${instant("$2")}, true)) = ${!keyed} as open
+    select ${isOpen("$2", { keyed, rated })} as open
       ${rated ? `, ${tokens} as tokens` : ""}
       ${keyed ? ", q.key_concurrency as per_key, coalesce(q.key_order, 'none') as key_order, q.revision" : ""}
     from entered cross join ${schema}.queue q where q.name = $1
@@ -68,35 +72,46 @@ const byId = (schema: string, id: string) =>
   `select id, priority, run_at, crash_count, lease, started_at, finished_at from ${schema}.job where id = ${id} limit 1`
 
 /**
- * Part `taken` in queue order. The due jobs are one row of arrays: otherwise a claim of hundreds of jobs would
- * materialize, count and read them one by one. The rows are locked, so their ctids stay valid until the statement ends.
+ * The due jobs of a queue in its order, from the start positions `from`, as one row of arrays: otherwise a claim of
+ * hundreds of jobs would materialize, count and read them one by one. The rows are locked, so their ctids stay valid until
+ * the statement ends.
  */
-const inOrder = (schema: string, form: Form) => `, due as materialized (
+const dueInOrder = (
+  schema: string,
+  { from, gate, limit, now, queue }: Readonly<Record<"queue" | "now" | "limit" | "from" | "gate", string>>
+) => `
     select array_agg(id) as ids, array_agg(spot) as spots, array_position(array_agg(crash_count > 0), true) as suspect
     from (
       select stretch.id, stretch.spot, stretch.crash_count
-      from entered
-      cross join unnest($6::smallint[], $7::float8[], $8::uuid[]) as start(priority, run_at, id)
+      from ${from}
       cross join lateral (
         -- One range of the claim index. Entries before the start are dead or taken and are not visited.
         select id, ctid as spot, crash_count from ${schema}.job
         -- A queue without a row has default settings. A worker declares its queues before it claims.
-        where (select open from gate) is not false and queue = $1 and finished_at is null and lease is null
+        where (${gate}) is not false and queue = ${queue} and finished_at is null and lease is null
           and priority = start.priority
-          and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant("$2")}
+          and (run_at, id) >= (${instant("start.run_at")}, start.id) and run_at <= ${instant(now)}
         order by run_at, id
-        limit ${claimLimit(form)}
+        limit ${limit}
         for update skip locked
       ) stretch
-      limit ${claimLimit(form)}
-    ) found
+      limit ${limit}
+    ) found`
+
+/** Jobs before a suspect are claimed without it; if it is first, it is claimed alone. */
+const unsuspected = (array: string) =>
+  `${array}[1:case when suspect is null then cardinality(ids) when suspect = 1 then 1 else suspect - 1 end] as ${array}`
+
+/** Part `taken` in queue order. */
+const inOrder = (schema: string, form: Form) => `, due as materialized (${dueInOrder(schema, {
+  queue: "$1",
+  now: "$2",
+  limit: claimLimit(form),
+  from: "entered cross join unnest($6::smallint[], $7::float8[], $8::uuid[]) as start(priority, run_at, id)",
+  gate: "select open from gate"
+})}
   ), taken as materialized (
-    -- Jobs before a suspect are claimed without it; if it is first, it is claimed alone.
-    select ids[1:unsuspected.jobs] as ids, spots[1:unsuspected.jobs] as spots
-    from due cross join lateral (
-      select case when suspect is null then $3::int when suspect = 1 then 1 else suspect - 1 end as jobs
-    ) unsuspected
-    where ids is not null
+    select ${unsuspected("ids")}, ${unsuspected("spots")} from due where ids is not null
   )`
 
 // Candidate keys. The count of a key's running jobs comes from this statement's snapshot, which may be stale, and so
@@ -234,10 +249,12 @@ const paid = (schema: string) => `, paid as (
 // The rows are locked, so the ctid identifies them without an index lookup. A row changed between this statement's
 // snapshot and the lock has a ctid that the snapshot does not see: it is not updated, and the next claim finds it. So the
 // journal of an execution, read in this snapshot, belongs to the value of `woken` that is returned.
+const running = ({ lease, now, pod }: Readonly<Record<"lease" | "now" | "pod", string>>) => `set status = 'running',
+    lease = ${lease}, pod_id = ${pod}, attempt = least(j.attempt + 1, j.max_attempts),
+    started_at = ${instant(now)}, heartbeat_at = ${instant(now)}, updated_at = ${instant(now)}`
+
 const take = (schema: string, { journals }: Form) => `
-  update ${schema}.job j
-  set status = 'running', lease = $4, pod_id = $5, attempt = least(j.attempt + 1, j.max_attempts),
-    started_at = ${instant("$2")}, heartbeat_at = ${instant("$2")}, updated_at = ${instant("$2")}
+  update ${schema}.job j ${running({ lease: "$4", pod: "$5", now: "$2" })}
   from taken cross join unnest(taken.spots) with ordinality as job_spot(spot, number)
   where j.ctid = job_spot.spot and ${few("job_spot.number")}
   returning ${columns(schema, journals)}`
@@ -252,6 +269,51 @@ const claim = (schema: string, form: Form): string =>
       take(schema, form)
   )
 
+/**
+ * The claim of several queues in queue order, without rates and journals. Parameters: now, the queues, each
+ * once, with limits, leases and pods, and the start positions with the place of their queue. Returns the place of the queue, then the columns of
+ * a job; null instead of them for a queue whose settings are being changed, which has to be claimed alone. Waiting for it
+ * here would delay the others.
+ */
+const together = (schema: string): string =>
+  hot(`
+  with line as materialized (
+    select place, queue, jobs, lease, pod, ${triedLock(schema, "queue")} as entered
+    from (select set_config('synchronous_commit', 'off', true)) setting
+    cross join unnest(${opaque("$2::text[]")}, ${opaque("$3::int[]")}, ${opaque("$4::uuid[]")}, ${opaque("$5::uuid[]")})
+      with ordinality as line(queue, jobs, lease, pod, place)
+  ), gate as materialized (
+    select q.name, ${isOpen("$1", { keyed: false, rated: false })} as open
+    from line join ${schema}.queue q on q.name = line.queue where line.entered
+    for key share of q
+  ), due as materialized (
+    select line.place, line.lease, line.pod, found.* from line cross join lateral (${dueInOrder(schema, {
+      queue: "line.queue",
+      now: "$1",
+      limit: "line.jobs",
+      from: `(
+        select priority, run_at, id
+        from unnest(${opaque("$6::int[]")}, ${opaque("$7::smallint[]")}, ${opaque("$8::float8[]")}, ${opaque("$9::uuid[]")})
+          as given(place, priority, run_at, id)
+        where given.place = line.place
+      ) start`,
+      gate: "line.entered and (select open from gate where gate.name = line.queue) is not false"
+    })}) found
+  ), taken as materialized (
+    select place, lease, pod, ${unsuspected("ids")}, ${unsuspected("spots")} from due where ids is not null and ${few("place")}
+  ), leased as (
+    insert into ${schema}.lease (id, pod_id, claimed_at, jobs)
+    select lease, pod, ${instant("$1")}, ids from taken
+  ), updated(place) as (
+    update ${schema}.job j ${running({ lease: "taken.lease", pod: "taken.pod", now: "$1" })}
+    from taken cross join unnest(taken.spots) with ordinality as job_spot(spot, number)
+    where j.ctid = job_spot.spot and ${few("job_spot.number")}
+    returning taken.place, ${columns(schema, false)}
+  )
+  select line.place::int, updated.*
+  from line left join updated on updated.place = line.place
+  where updated.place is not null or not line.entered`)
+
 const plain: Form = { keyed: false, rated: false, journals: false }
 
 /**
@@ -259,6 +321,7 @@ const plain: Form = { keyed: false, rated: false, journals: false }
  * of each priority. By key: then the keys, the last key served, and jobs without a key.
  */
 export const make = (schema: string) => ({
+  together: together(schema),
   line: claim(schema, plain),
   lineWithJournals: claim(schema, { ...plain, journals: true }),
   lineRated: claim(schema, { ...plain, rated: true }),

@@ -2,7 +2,6 @@ import type { Effect } from "effect"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { ClaimedJob, ClaimRequest } from "../Queue.js"
 import type { ClaimCursor } from "./ClaimCursor.js"
-import type { Claimed } from "./ClaimedRow.js"
 import type { ScanPositions } from "./ScanPositions.js"
 
 /** One claim: what is requested, and what the process knows about the queue. */
@@ -16,9 +15,3 @@ export interface Claiming extends ClaimRequest {
 }
 
 export type Claim = (claiming: Claiming) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
-
-/** Sends the claim statement with the parameters of its form. Returns the jobs in their order. */
-export type Take = (
-  claiming: Claiming,
-  parameters: ReadonlyArray<string>
-) => Effect.Effect<ReadonlyArray<Claimed>, DatabaseError>

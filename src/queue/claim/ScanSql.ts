@@ -1,5 +1,5 @@
 import { instant } from "../../database/SqlInstant.js"
-import { hot } from "../../database/Statements.js"
+import { hot, opaque } from "../../database/Statements.js"
 import { millis } from "./ClaimedRow.js"
 
 // Statements that tell the claim cursor where jobs are. They lock nothing: the claim checks every job itself.
@@ -29,26 +29,32 @@ export const make = (schema: string) => ({
   )
   select key from step where key is not null`),
 
-  /** Priorities that have waiting jobs. Each step skips all jobs of one priority. */
+  /** For each of several queues, the priorities that have waiting jobs. Each step skips all jobs of one priority. */
   priorities: hot(`
-  with recursive step(priority) as (
-    (select priority from ${schema}.job
-    where queue = $1 and finished_at is null and lease is null order by priority limit 1)
-    union all
-    select (select j.priority from ${schema}.job j where j.queue = $1 and j.finished_at is null and j.lease is null
-      and j.priority > step.priority order by j.priority limit 1)
-    from step where step.priority is not null
-  )
-  select priority from step where priority is not null`),
+  select line.place::int, found.priority
+  from unnest(${opaque("$1::text[]")}) with ordinality as line(queue, place)
+  cross join lateral (
+    with recursive step(priority) as (
+      (select priority from ${schema}.job
+      where queue = line.queue and finished_at is null and lease is null order by priority limit 1)
+      union all
+      select (select j.priority from ${schema}.job j where j.queue = line.queue and j.finished_at is null and j.lease is null
+        and j.priority > step.priority order by j.priority limit 1)
+      from step where step.priority is not null
+    )
+    select priority from step where priority is not null
+  ) found`),
 
-  prioritiesBetween: `
-  select found.priority
-  from unnest($2::int[], $3::int[]) as gap(above, below)
+  /** The first priority with waiting jobs in each gap of each queue. */
+  prioritiesBetween: hot(`
+  select gap.place, found.priority
+  from unnest(${opaque("$2::int[]")}, ${opaque("$3::int[]")}, ${opaque("$4::int[]")}) as gap(place, above, below)
   cross join lateral (
     select priority from ${schema}.job
-    where queue = $1 and finished_at is null and lease is null and priority > gap.above and priority < gap.below
+    where queue = ($1::text[])[gap.place] and finished_at is null and lease is null
+      and priority > gap.above and priority < gap.below
     order by priority limit 1
-  ) found`
+  ) found`)
 })
 
 export type ScanSql = ReturnType<typeof make>

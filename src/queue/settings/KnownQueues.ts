@@ -1,4 +1,5 @@
 import { Clock, Context, Duration, Effect, Layer, Stream } from "effect"
+import * as Together from "../../core/Together.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import { Listener } from "../../database/Listener.js"
@@ -14,6 +15,9 @@ import * as QueueSql from "./QueueSql.js"
 /** NOTIFY channel for changed queues. */
 export const channel = (schema: string): string => `${schema}_queue`
 
+/** Rows read by one query. */
+const maxRead = 256
+
 interface Known {
   readonly row: QueueRow | undefined
   readonly readAt: number
@@ -26,6 +30,11 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
     readonly peek: (name: string) => QueueRow | undefined
     /** The row, read again if the cached one is older than `atMost`; undefined if the queue has no row. */
     readonly get: (name: string, atMost: Duration.DurationInput) => Effect.Effect<QueueRow | undefined, DatabaseError>
+    /** The same, not inside a transaction of the caller: queues that are read at the same time share a query. */
+    readonly getApart: (
+      name: string,
+      atMost: Duration.DurationInput
+    ) => Effect.Effect<QueueRow | undefined, DatabaseError>
     readonly forget: (name: string) => void
     /** Stores a row that another statement has read. */
     readonly saw: (row: QueueRow, now: number) => void
@@ -46,19 +55,38 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
         stale.add(name)
       }
 
-      const read = (name: string) =>
+      const read = (names: ReadonlyArray<string>) =>
         Effect.gen(function* () {
           const before = forgotten
           const now = yield* Clock.currentTimeMillis
-          const found = yield* mapErrors(
-            sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofTexts([name])])
-          )
-          const row = found[0] === undefined ? undefined : QueueSql.toRow(found[0])
-          rows.set(name, { row, readAt: now })
-          // If the row was invalidated during the read, the result may be the old one, so it stays stale.
-          if (before === forgotten) stale.delete(name)
-          return row
+          const found = yield* mapErrors(sql.unsafe<QueueSql.QueueColumns>(statements.some, [SqlArrays.ofTexts(names)]))
+          const byName = new Map(found.map((columns) => [columns.name, QueueSql.toRow(columns)]))
+          for (const name of names) {
+            rows.set(name, { row: byName.get(name), readAt: now })
+            // If a row was invalidated during the read, the result may be the old one, so it stays stale.
+            if (before === forgotten) stale.delete(name)
+          }
         })
+
+      const readApart = yield* Together.make<string, void, DatabaseError>({
+        maxWeight: maxRead,
+        many: (names) =>
+          Effect.as(
+            read(names),
+            Array.from(names, () => undefined)
+          )
+      })
+
+      const getBy =
+        (readOne: (name: string) => Effect.Effect<void, DatabaseError>) =>
+        (name: string, atMost: Duration.DurationInput) =>
+          Effect.clockWith((clock) => {
+            const known = rows.get(name)
+            const age = clock.unsafeCurrentTimeMillis() - (known?.readAt ?? Number.NEGATIVE_INFINITY)
+            return known === undefined || stale.has(name) || age > Duration.toMillis(atMost)
+              ? Effect.map(readOne(name), () => rows.get(name)?.row)
+              : Effect.succeed(known.row)
+          })
 
       const messages = yield* (yield* Listener).subscribe(channel(schema))
       yield* Stream.fromQueue(messages).pipe(
@@ -75,14 +103,8 @@ export class KnownQueues extends Context.Tag("nightshift/queue/KnownQueues")<
 
       return {
         peek: (name) => rows.get(name)?.row,
-        get: (name, atMost) =>
-          Effect.clockWith((clock) => {
-            const known = rows.get(name)
-            const age = clock.unsafeCurrentTimeMillis() - (known?.readAt ?? Number.NEGATIVE_INFINITY)
-            return known === undefined || stale.has(name) || age > Duration.toMillis(atMost)
-              ? read(name)
-              : Effect.succeed(known.row)
-          }),
+        get: getBy((name) => read([name])),
+        getApart: getBy(readApart),
         forget,
         saw: (row, now) => void rows.set(row.name, { row, readAt: now })
       }

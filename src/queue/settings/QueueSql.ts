@@ -1,4 +1,5 @@
 import { Duration } from "effect"
+import * as AdvisoryLock from "../../database/AdvisoryLock.js"
 import { instant, millis, span } from "../../database/SqlInstant.js"
 import { coolDownResetAfter, type QueueRow } from "./QueueRow.js"
 import type { KeyOrder } from "./QueueSettings.js"
@@ -8,10 +9,14 @@ import type { KeyOrder } from "./QueueSettings.js"
 // Claims of a queue hold this advisory lock shared, a settings change holds it exclusively. A row lock is not enough:
 // successive shared holders could starve the exclusive waiter for ever. The lock manager queues fairly. The lock ends
 // with the transaction. Parameter 1 is the queue.
-const lockKey = (schema: string) => `hashtextextended('${schema}.queue.' || $1::text, 0)`
+const lockKey = (schema: string, queue = "$1") => AdvisoryLock.key(schema, "queue", `${queue}::text`)
 
 /** Part of a claim: no settings change commits between it and the end of the claim. */
 export const sharedLock = (schema: string): string => `pg_advisory_xact_lock_shared(${lockKey(schema)})`
+
+/** The same without waiting: whether no settings change is in progress. */
+export const triedLock = (schema: string, queue: string): string =>
+  `pg_try_advisory_xact_lock_shared(${lockKey(schema, queue)})`
 
 const named = (column: string) => `${millis(column)} as ${column}`
 

@@ -9,6 +9,7 @@ import type { QueueSettings, QueueSettingsPatch } from "../../queue/settings/Que
 import type { Workflows } from "../../queue/workflow/Workflows.js"
 import type { BucketCount, JobCounts } from "../../telemetry/BucketCount.js"
 import { CountsModel } from "./CountsModel.js"
+import { ProcessHistory } from "./ProcessHistory.js"
 import type { Trace } from "./Trace.js"
 
 /** An operation that reached the database. */
@@ -86,7 +87,7 @@ export interface Ending {
 export const endOf = (call: Call, { id, run }: JobRow): AttemptEnd | undefined =>
   (call.args[0] as ReadonlyArray<AttemptEnd>).find((end) => end.id === id && end.lease === run?.lease)
 
-const recovers = new Set(["Queue.recoverStuck", "Queue.recoverAbandoned"])
+const recovers = new Set(["Queue.recoverStuck", "Queue.recoverAbandoned", "Queue.recoverOrphaned"])
 /** A race cancels the children that lost. */
 const cancels = new Set(["JobAdmin.cancel", "Workflows.endRace"])
 const signsOfLife = new Set(["Queue.claim", "Queue.insertClaimed", "Queue.heartbeat"])
@@ -133,6 +134,8 @@ export class History {
   >()
   /** What the metrics of the pods should add up to. */
   readonly counted = new CountsModel()
+  /** Heartbeats and locks of the processes. */
+  readonly processes = new ProcessHistory()
   /** True time of each job's last claim or heartbeat. */
   readonly beatAt = new Map<JobId, number>()
   /** Times at which a pod acquired or renewed leadership. */
@@ -310,6 +313,7 @@ export class History {
 
   /** Records the reply of an operation. The simulation calls it. */
   answered(call: Call, answer: unknown): void {
+    this.processes.answered(call, answer)
     if (call.call === "Queues.change") this.set(call.args[0] as string, call.args[1] as QueueSettingsPatch)
     if (call.call === "Leadership.campaign" && Option.isSome(answer as Option.Option<Term>)) this.led.push(call.at)
     if (call.call === "Queue.enqueue") this.heldBy(call, answer as ReadonlyArray<Enqueued>)

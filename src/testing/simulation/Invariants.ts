@@ -10,6 +10,7 @@ export const always: ReadonlyArray<Invariant> = [
   Life.ran,
   Lease.finishedStays,
   Lease.oneLease,
+  Lease.silentWhenRemoved,
   Lease.oneRunPerClaim,
   Life.attemptsBounded,
   Life.historyKept,

@@ -40,10 +40,26 @@ export type Step = {
       readonly pod?: string | undefined
     }
   | {
-      /** A pod ends without cleanup, or stops gracefully. It restarts under a new name. */
-      readonly _tag: "Kill" | "Stop"
+      /** A pod ends without cleanup. It restarts under a new name. */
+      readonly _tag: "Kill"
       /** Name of the pod. */
       readonly pod: string
+      /** How long the database keeps the lock of the dead process, in milliseconds. [0] */
+      readonly lockedMillis?: number | undefined
+    }
+  | {
+      /** A pod stops gracefully. It restarts under a new name. */
+      readonly _tag: "Stop"
+      /** Name of the pod. */
+      readonly pod: string
+    }
+  | {
+      /** The database ends the session in which a pod holds its lock, although the pod lives. */
+      readonly _tag: "LoseLock"
+      /** Name of the pod. */
+      readonly pod: string
+      /** When the pod takes the lock again, in milliseconds. */
+      readonly millis: number
     }
   | {
       /** A pod makes no progress, as if its process were suspended. */
@@ -101,9 +117,9 @@ export interface Plan {
 
 /** Types of faults to inject; all by default. */
 export interface FaultPlan {
-  /** Operations that fail, are slow or lose their reply, lost notifications, and disconnects. [true] */
+  /** Operations that fail, are slow or lose their reply, lost notifications and locks, and disconnects. [true] */
   readonly database?: boolean | undefined
-  /** Pods that are killed, stopped or frozen. [true] */
+  /** Pods that are killed, stopped or frozen, and locks of dead pods that are freed late. [true] */
   readonly pods?: boolean | undefined
   /** Operators that cancel, requeue, run jobs now, and pause queues. [true] */
   readonly operators?: boolean | undefined
@@ -185,6 +201,28 @@ const drawClockSteps = ({ faultPlan, pods, seed }: PlanOptions, last: number): R
   })
 }
 
+/**
+ * A lock that is lost while its pod is alive, a death whose lock is freed late, or both at once. Uses its own random generator
+ * too.
+ */
+const drawLockSteps = ({ faultPlan, pods, seed }: PlanOptions, last: number): ReadonlyArray<Step> => {
+  const dice = new Dice(digest("locks", seed))
+  const count = dice.pick(0, 0, 0, 1, 1, 2)
+  return Array.from({ length: count }, (): ReadonlyArray<Step> => {
+    // Half of the faults are late: a pod must be undisturbed for ten seconds to declare another one dead.
+    const at = dice.pick(dice.whole(100, last), faultPeriod - dice.whole(2_000, 6_000))
+    const [living, dead] = [podName(dice.whole(1, pods)), podName(dice.whole(1, pods))]
+    const millis = dice.pick(dice.whole(200, 3_000), dice.whole(5_000, 9_000))
+    const what = dice.pick("lost", "late", "both")
+    const isLost = what !== "late" && faultPlan.database !== false
+    const isLate = what !== "lost" && faultPlan.pods !== false
+    return [
+      ...(isLost ? [{ at, _tag: "LoseLock", pod: living, millis } as const] : []),
+      ...(isLate ? [{ at, _tag: "Kill", pod: dead, lockedMillis: millis } as const] : [])
+    ]
+  }).flat()
+}
+
 /** Webhooks and files, and the enqueues that go through a pod. Uses its own random generator too. */
 const throughEntryPoints = (
   { pods, seed, viaEntryPoints }: PlanOptions,
@@ -240,7 +278,8 @@ export const draw = (options: PlanOptions): Plan => {
         options,
         faultPlan.filter((step) => step !== undefined)
       ),
-      ...drawClockSteps(options, last)
+      ...drawClockSteps(options, last),
+      ...drawLockSteps(options, last)
     ].sort(byTime),
     faults: options.faultPlan.database === false ? [] : { ...rates, ...drawTargeted(options) }
   }
@@ -277,7 +316,9 @@ export const described = (step: Step): string => {
     case "RunNow":
       return `run #${step.nth} now${through(step.pod)}`
     case "Kill":
-      return `kill ${step.pod}`
+      return `kill ${step.pod}${step.lockedMillis === undefined ? "" : `, whose lock stays ${forSeconds(step.lockedMillis)}`}`
+    case "LoseLock":
+      return `end the session that holds the lock of ${step.pod} ${forSeconds(step.millis)}`
     case "Stop":
       return `stop ${step.pod}`
     case "Freeze":

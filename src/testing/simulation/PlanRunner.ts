@@ -124,7 +124,9 @@ export class PlanRunner<R> {
       case "RunNow":
         return this.operate(step._tag, step.nth, step.pod)
       case "Kill":
-        return Effect.sync(() => pods.get(step.pod)?.kill("is killed"))
+        return Effect.sync(() => pods.get(step.pod)?.kill("is killed", step.lockedMillis))
+      case "LoseLock":
+        return Effect.sync(() => pods.get(step.pod)?.loseLock(step.millis))
       case "Stop":
         return Effect.sync(() => pods.get(step.pod)?.stop())
       case "Freeze": {

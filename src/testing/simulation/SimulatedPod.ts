@@ -12,13 +12,14 @@ import {
   Runtime,
   Scope
 } from "effect"
+import { LockTable } from "../../cluster/ClusterMemory.js"
+import { Pods } from "../../cluster/Pods.js"
 import * as ProcessBoot from "../../core/Boot.js"
 import { makeGenerator, type PodId } from "../../core/Ids.js"
 import { WebhookIntake } from "../../gateway/WebhookIntake.js"
 import type { Handler } from "../../handlers/Handler.js"
 import * as MetricsFlush from "../../history/MetricsFlush.js"
 import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
-import type { JobsMemory } from "../../queue/JobsMemory.js"
 import { Queue } from "../../queue/Queue.js"
 import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
@@ -41,7 +42,7 @@ export interface Site<R> {
   readonly scheduler: SimulationScheduler
   readonly faults: Faults
   readonly checker: HistoryChecker
-  readonly tables: Context.Context<Tables.Shared | JobsMemory>
+  readonly tables: Context.Context<Tables.Stored>
   readonly buckets: RateLimitsMemory.Table
   /** Provides the handlers' other requirements. */
   readonly runtime: Runtime.Runtime<R>
@@ -60,6 +61,8 @@ interface Boot {
   readonly stop: Deferred.Deferred<void>
   readonly down: Deferred.Deferred<void>
   id: PodId | undefined
+  /** The pod whose lock the process has taken. */
+  lock: PodId | undefined
   /** Whether the pod was asked to stop while faults were active, which may have hit its last writes. */
   isStoppedInTrouble: boolean
   /** Runs an effect in the process, with its services. Undefined while the pod starts. */
@@ -71,6 +74,9 @@ export type Served = Tables.Ports | WebhookIntake
 
 /** Trace event of a pod that starts with a slow clock. */
 export const slowClock = "has a slow clock"
+
+/** How often a frozen process that lost its lock is checked. */
+const lockRetryMillis = 500
 
 /** How long clients wait for an answer. */
 const requestTimeout = Duration.seconds(5)
@@ -100,15 +106,38 @@ export class SimulatedPod<R> {
     })
   }
 
-  /** Like kill -9. */
-  kill(why: string): void {
+  /** Like kill -9. The database frees the lock of the process after `lockedMillis`. */
+  kill(why: string, lockedMillis = 0): void {
     const { boot, site } = this
     if (boot === undefined || boot.actor.isGone) return
     site.checker.trace.note(boot.actor.name, why)
     site.checker.history.killed.add(boot.actor.name)
     site.scheduler.kill(boot.actor)
     boot.wire.break()
+    if (lockedMillis === 0) this.setLock(boot, false)
+    else site.scheduler.clock.after("database", lockedMillis, () => this.setLock(boot, false))
     Deferred.unsafeDone(boot.down, Effect.void)
+  }
+
+  /** The session that holds the lock of the process ends. A process that runs takes it again after this long. */
+  loseLock(millis: number): void {
+    const { boot, site } = this
+    if (boot?.lock === undefined || boot.actor.isGone) return
+    const { clock } = site.scheduler
+    const takeAgain = () => {
+      if (boot.actor.isPaused) clock.after("database", lockRetryMillis, takeAgain)
+      else if (!boot.actor.isGone) this.setLock(boot, true)
+    }
+    site.checker.trace.note(boot.actor.name, "loses its lock")
+    this.setLock(boot, false)
+    clock.after("database", millis, takeAgain)
+  }
+
+  private setLock({ actor, lock }: Boot, isHeld: boolean): void {
+    const { checker, tables } = this.site
+    if (lock === undefined) return
+    checker.history.processes.setLock(actor.name, isHeld)
+    Context.get(tables, LockTable).setHeld(lock, isHeld)
   }
 
   /** Like SIGTERM. */
@@ -184,6 +213,7 @@ export class SimulatedPod<R> {
       stop: yield* Deferred.make<void>(),
       down: yield* Deferred.make<void>(),
       id: undefined,
+      lock: undefined,
       isStoppedInTrouble: false,
       run: undefined
     }
@@ -231,14 +261,32 @@ export class SimulatedPod<R> {
   }
 
   /** The services of the process. */
-  private services({ wire }: Boot) {
-    const { buckets, tables } = this.site
+  private services(boot: Boot) {
+    const { wire } = boot
+    const { buckets, checker, tables } = this.site
     return Effect.map(makeGenerator, (ids) => {
       const ports = Tables.over(wire, tables, buckets)
+      const pods = Context.get(ports, Pods)
+      const holdLock: typeof Pods.Service.holdLock = (id) => {
+        boot.lock = id
+        checker.history.processes.setLock(boot.actor.name, true)
+        const freed = Effect.sync(() => {
+          // A process that stops does not take its lock again.
+          boot.lock = undefined
+          checker.history.processes.setLock(boot.actor.name, false)
+        })
+        return Effect.zipLeft(
+          pods.holdLock(id),
+          Effect.addFinalizer(() => freed)
+        )
+      }
       const handoff = Context.get(ports, DirectHandoff)
       const queue = ProcessQueue.make(wire, tables, Context.get(ports, Queue), ids, handoff)
       const settings = this.hasNextRelease ? PodSettings.ofNextRelease : PodSettings.context
-      return Context.mergeAll(ports, settings, Context.make(Metrics, Metrics.make())).pipe(Context.add(Queue, queue))
+      return Context.mergeAll(ports, settings, Context.make(Metrics, Metrics.make())).pipe(
+        Context.add(Queue, queue),
+        Context.add(Pods, { ...pods, holdLock })
+      )
     })
   }
 

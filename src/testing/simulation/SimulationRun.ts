@@ -58,7 +58,7 @@ export interface RunSpec<R> {
   readonly stopAt: string | undefined
   readonly logLevel: LogLevel.LogLevel
   /** Replaces database services, to test that the checker finds bugs in them. */
-  readonly tamper: (tables: Context.Context<Tables.Shared | JobsMemory>) => Context.Context<Tables.Shared | JobsMemory>
+  readonly tamper: (tables: Context.Context<Tables.Stored>) => Context.Context<Tables.Stored>
 }
 
 /** The simulation as seen by handlers. */

@@ -56,8 +56,11 @@ export type Shared = QueuePorts | ClusterPorts
 /** Services of one process. */
 export type Ports = Shared | Transactions | RateLimits
 
+/** Services shared by all processes, and the tables that only the simulation sees. */
+export type Stored = Shared | JobsMemory | ClusterMemory.LockTable
+
 /** The in-memory tables of one database, to be shared by many processes. */
-export const layer: Layer.Layer<Shared | JobsMemory> = inOrder(
+export const layer: Layer.Layer<Stored> = inOrder(
   Metrics.layer,
   UploadsConfig.layerDefault,
   StorageMemory.layer,
@@ -123,7 +126,7 @@ export const over = (
     Context.make(Workflows, workflowsOver(wire, Context.get(tables, Workflows))),
     far(Kinds),
     far(Routes),
-    far(Pods),
+    far(Pods, ["holdLock"]),
     far(Shares),
     far(Leadership),
     far(MinuteBuckets),

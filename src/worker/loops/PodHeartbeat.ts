@@ -17,13 +17,17 @@ import { Pod } from "../Pod.js"
 import { Supervisors } from "../slots/Supervisor.js"
 import { WorkerConfig } from "../WorkerConfig.js"
 
-// A pod sends a heartbeat every second, and the same statement returns its slot assignments. This layer is the first to
-// start and the last to stop: the pod's row exists until the result of its last job is written.
+// A pod sends a heartbeat every second, and the same statement returns its slot assignments and the other pods that have
+// become silent. This layer is the first to start and the last to stop: the pod's row exists until the result of its last
+// job is written, and its lock is held for as long.
 
 const lateBeats = MetricSpec.counter(
   "heartbeats_late_total",
   "Heartbeats of this process that were late because its event loop was blocked."
 )
+
+/** A pod without a lock is dead after this many missed heartbeats. */
+const missedBeats = 2
 
 /** Timeout of each write on shutdown. */
 const shutdownTimeout = Duration.seconds(2)
@@ -36,8 +40,15 @@ export class PodHeartbeat extends Context.Tag("nightshift/worker/PodHeartbeat")<
     readonly assignment: () => Assignment
     /** Calls the listener when the assignments change, until the Scope closes. */
     readonly onOrders: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
+    /** Calls the listener after every heartbeat that found silent pods (see `Assignment.silent`), until the Scope closes. */
+    readonly onSilence: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
     /** How long heartbeats have been succeeding without a gap. */
     readonly steadyFor: Effect.Effect<Duration.Duration>
+    /**
+     * How long this pod has held its lock, and the server has answered every heartbeat within two beats. Zero while it does not.
+     * A fault that hits all pods at once, such as a restart of the server, resets it.
+     */
+    readonly undisturbedFor: Effect.Effect<Duration.Duration>
     /** Announces that this pod is stopping, so that its slots are assigned to other pods. */
     readonly drain: Effect.Effect<void>
   }
@@ -75,22 +86,39 @@ export const make = (serves: Serves) =>
     const time = yield* Effect.serviceOption(DatabaseTime)
     const late = (yield* Metrics).series(lateBeats, {})
     const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
-    let assignment: Assignment = { shares: new Map(), servingPods: new Map(), otherReleases: new Map() }
+    const deadAfter = Duration.times(podHeartbeat, missedBeats)
+    const longestDelay = Duration.toMillis(deadAfter)
+    let assignment: Assignment = { shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] }
     const listeners = new Set<() => void>()
+    const silenceListeners = new Set<() => void>()
     let draining = false
     let lastBeat = yield* steadyNow
     let steadySince = lastBeat
+    let promptSince = lastBeat
+    const notPrompt = Effect.map(steadyNow, (now) => {
+      promptSince = now
+    })
+    // Requested before the first heartbeat and held until the row is removed, so that a silent pod without a lock has ended.
+    const heldFor = yield* pods.holdLock(facts.id)
 
     const beat = Effect.gen(function* () {
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
       const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
-      const received = yield* pods.beat(facts, { slots, draining, clockOffset }, lease)
+      const isLocked = Option.isSome(yield* heldFor)
+      const sentAt = yield* steadyNow
+      const received = yield* Effect.onError(
+        pods.beat(facts, { slots, draining, clockOffset }, lease, isLocked ? deadAfter : undefined),
+        () => notPrompt
+      )
       const before = assignment
       assignment = received
-      if (!isSame(received, before)) for (const listener of listeners) listener()
       const now = yield* steadyNow
       if (now - lastBeat > longestGap) steadySince = now
+      // The reply alone: a late heartbeat of a busy process says nothing about the server.
+      if (now - sentAt > longestDelay) promptSince = now
       lastBeat = now
+      if (!isSame(received, before)) for (const listener of listeners) listener()
+      if (received.silent.length > 0) for (const listener of silenceListeners) listener()
     })
 
     /** Logs a heartbeat that was delayed by a blocked event loop, with the kinds that ran in the meantime. */
@@ -139,14 +167,22 @@ export const make = (serves: Serves) =>
     }
     yield* runLoop(loop)
 
+    const subscribe = (to: Set<() => void>) => (listener: () => void) =>
+      Effect.acquireRelease(
+        Effect.sync(() => void to.add(listener)),
+        () => Effect.sync(() => void to.delete(listener))
+      )
+
     return PodHeartbeat.of({
       assignment: () => assignment,
-      onOrders: (listener) =>
-        Effect.acquireRelease(
-          Effect.sync(() => void listeners.add(listener)),
-          () => Effect.sync(() => void listeners.delete(listener))
-        ),
+      onOrders: subscribe(listeners),
+      onSilence: subscribe(silenceListeners),
       steadyFor: Effect.map(steadyNow, (now) => Duration.millis(now - steadySince)),
+      undisturbedFor: Effect.zipWith(heldFor, steadyNow, (held, now) =>
+        Option.isNone(held) || now - lastBeat > longestDelay
+          ? Duration.zero
+          : Duration.min(held.value, Duration.millis(now - promptSince))
+      ),
       drain: Effect.suspend(() => {
         draining = true
         return announce(beat)

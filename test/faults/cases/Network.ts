@@ -179,7 +179,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("network", [
               Effect.gen(function* () {
                 yield* proxy.stall({ new: true })
                 const ready = yield* island.untilReadyz(503)
-                const rescued = yield* Effect.raceAll(others.map((pod) => pod.logged(/reaper recover: [^"]+/)))
+                const rescued = yield* Effect.raceAll(others.map((pod) => pod.logged(/re(?:ap|scu)er recover: [^"]+/)))
                 yield* proxy.expire
                 yield* proxy.heal
                 return [ready, rescued]

@@ -18,7 +18,7 @@ import {
 } from "../Steps.js"
 import { survive } from "../Survival.js"
 
-const rescued = /reaper recover: [^"]+/
+const rescued = /re(?:ap|scu)er recover: [^"]+/
 
 /** A job that ends its process once; another pod finishes it. */
 const endsItsProcess = (act: string, line: RegExp, env: Readonly<Record<string, string>> = {}) =>

@@ -243,7 +243,7 @@ export const cases: ReadonlyArray<FaultCase> = ofGroup("versions", [
           return yield* deployment.away(
             [slow],
             Effect.gen(function* () {
-              const saw = yield* (yield* first(deployment)).logged(/reaper recover: [^"]+/)
+              const saw = yield* (yield* first(deployment)).logged(/re(?:ap|scu)er recover: [^"]+/)
               yield* slow.signal("SIGTERM")
               yield* slow.finished
               return [saw]

@@ -1,7 +1,10 @@
-import { Duration } from "effect"
+import { Context, Duration } from "effect"
+import type { UnlockedPod } from "../../../cluster/Pods.js"
 import type { HeldJob } from "../../../queue/Queue.js"
+import { ClusterConfig } from "../../../worker/ClusterConfig.js"
 import { type Call, type Change, endOf, isClaim } from "../History.js"
-import type { Invariant } from "../Invariant.js"
+import type { Finding, Invariant } from "../Invariant.js"
+import { context } from "../PodSettings.js"
 
 const named = (lease: string | undefined, name: (lease: string) => string) =>
   lease === undefined ? "none" : name(lease)
@@ -36,7 +39,7 @@ const isQuiet = ({ args, at }: Call, lastBeat: number): boolean =>
 export const oneLease: Invariant = {
   name: "one lease",
   promise: "a job has at most one live lease, and a stale attempt changes nothing",
-  onChange: (change, { beatAt, leases, trace }) => {
+  onChange: (change, { beatAt, leases, processes, trace }) => {
     const { call, after, before } = change
     if (call === undefined || isWakeUp(change)) return undefined
     const name = (lease: string) => trace.nameOfLease(lease)
@@ -60,7 +63,30 @@ export const oneLease: Invariant = {
       if (before.run !== undefined && isQuiet(call, lastBeat)) return undefined
       return `${call.who} rescued ${job}, which was ${before.status} and had a heartbeat ${(call.at - lastBeat) / 1000} s ago`
     }
+    if (call.call === "Queue.recoverOrphaned" && before !== undefined) {
+      if (before.run !== undefined && processes.removerOf(before.run.pod) === call.who) return undefined
+      return `${call.who} rescued ${job}, which was ${before.status} and whose process it had not declared dead, or had come back`
+    }
     return undefined
+  }
+}
+
+/** Two heartbeats of a pod. A slow clock of the observer only adds to it. */
+const shortestSilence = 2 * Duration.toMillis(Context.get(context, ClusterConfig).podHeartbeat)
+
+export const silentWhenRemoved: Invariant = {
+  name: "declared dead",
+  promise: "a process is declared dead only after two missed heartbeats, and while its lock is free",
+  onAnswer: ({ at, call, who }, answer, { processes }) => {
+    if (call !== "Pods.removeUnlocked") return []
+    return (answer as ReadonlyArray<UnlockedPod>).flatMap(({ id }): ReadonlyArray<Finding> => {
+      const pod = processes.of(id)
+      if (pod === undefined) return [{ found: `${who} removed a process that never sent a heartbeat` }]
+      if (pod.isLocked) return [{ found: `${who} declared ${pod.who} dead, which held its lock` }]
+      return at - pod.at >= shortestSilence
+        ? []
+        : [{ found: `${who} declared ${pod.who} dead, which had sent a heartbeat ${(at - pod.at) / 1000} s ago` }]
+    })
   }
 }
 
