@@ -22,6 +22,8 @@ export class BrowserDied extends Data.TaggedError("BrowserDied")<{ readonly how:
 export interface PageOptions {
   readonly viewport?: { readonly width: number; readonly height: number }
   readonly colorScheme?: "light" | "dark"
+  readonly javaScriptEnabled?: boolean
+  readonly reducedMotion?: "reduce" | "no-preference"
 }
 
 const unavailable = (cause: unknown) =>
