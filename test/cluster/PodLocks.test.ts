@@ -7,6 +7,7 @@ import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { podFacts } from "../support/PodFacts.js"
 import { holdersOf, untilHeld } from "../support/PodLock.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -17,22 +18,11 @@ const layer = PodsPg.layer.pipe(
   Layer.provideMerge(SteppableClock.layer)
 )
 
-const facts = (id: PodId) => ({
-  id,
-  label: undefined,
-  version: "1",
-  queues: ["mail"],
-  kinds: [],
-  releases: {},
-  host: { name: "here", pid: 1, node: "v20" },
-  startedAt: 0
-})
-
 const open = Effect.gen(function* () {
   const pods = yield* Pods
   const ids = yield* makeGenerator
   const beat = (id: PodId) =>
-    pods.beat(facts(id), { slots: [], draining: false }, Duration.seconds(15), Duration.seconds(2))
+    pods.beat(podFacts(id), { slots: [], draining: false }, Duration.seconds(15), Duration.seconds(2))
   return { pods, beat, pod: ids.pod(1), observer: ids.pod(2) }
 })
 

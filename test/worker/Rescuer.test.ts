@@ -15,6 +15,7 @@ import { PodHeartbeat } from "../../src/worker/loops/PodHeartbeat.js"
 import * as Rescuer from "../../src/worker/loops/Rescuer.js"
 import { Pod } from "../../src/worker/Pod.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
+import { podFacts } from "../support/PodFacts.js"
 
 /** A dead pod with one job, beside a rescuer. */
 interface Story {
@@ -33,17 +34,6 @@ interface Story {
   /** Subjects of the hints about pods. */
   readonly hinted: ReadonlyArray<string | undefined>
 }
-
-const facts = (id: PodId) => ({
-  id,
-  label: undefined,
-  version: "1",
-  queues: ["mail"],
-  kinds: [],
-  releases: {},
-  host: { name: "here", pid: 1, node: "v20" },
-  startedAt: 0
-})
 
 const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
   Effect.gen(function* () {
@@ -76,7 +66,7 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
     const held = Effect.scoped(
       Effect.gen(function* () {
         yield* pods.holdLock(dead)
-        yield* pods.beat(facts(dead), { slots: [], draining: false }, Duration.seconds(15), Duration.seconds(2))
+        yield* pods.beat(podFacts(dead), { slots: [], draining: false }, Duration.seconds(15), Duration.seconds(2))
         yield* queue.enqueue([{ kind: "greet", version: 1, queue: "mail", payload: {}, attempts: 3 }])
         expect(yield* queue.claim({ queue: "mail", pod: dead, limit: 1 })).toHaveLength(1)
       })
@@ -98,7 +88,7 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
     })
     const loop = Layer.scopedDiscard(Effect.flatMap(Rescuer.make, runLoop)).pipe(
       Layer.provide([heartbeat, Metrics.layer, ClusterConfig.layer, WorkerConfig.layer]),
-      Layer.provide([Layer.succeed(Queue, failing), Layer.succeed(Pods, pods), Layer.succeed(Pod, facts(observer))]),
+      Layer.provide([Layer.succeed(Queue, failing), Layer.succeed(Pods, pods), Layer.succeed(Pod, podFacts(observer))]),
       Layer.provide(Layer.succeed(Hints, Context.get(stores, Hints)))
     )
     const log = Logger.replace(
@@ -106,7 +96,7 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
       Logger.make(({ message }) => void lines.push([message].flat().join(" ")))
     )
     const beat = Effect.gen(function* () {
-      const { silent } = yield* pods.beat(facts(observer), { slots: [], draining: false }, Duration.seconds(15))
+      const { silent } = yield* pods.beat(podFacts(observer), { slots: [], draining: false }, Duration.seconds(15))
       if (silent.length > 0) wake()
     })
     yield* beat
