@@ -91,6 +91,15 @@ const armed = (pods: ReadonlyArray<Pod>) =>
     for (const pod of pods) yield* beats(pod, 8)
   })
 
+/** Two processes, one of which runs a job. */
+const runningJob = (staleAfter: Parameters<typeof twoPods>[0]) =>
+  Effect.gen(function* () {
+    const pods = yield* twoPods(staleAfter)
+    const roles = yield* startJob(pods)
+    yield* armed(pods)
+    return roles
+  })
+
 const jobs = Effect.flatMap(
   Database,
   ({ sql }) => sql<{ pod: string; crashes: number }>`
@@ -104,9 +113,7 @@ describe("a process with a running job", () => {
       Effect.gen(function* () {
         const { sql } = yield* Database
         // The test ends long before this limit, or not at all.
-        const pods = yield* twoPods("1h")
-        const { other, owner } = yield* startJob(pods)
-        yield* armed(pods)
+        const { other, owner } = yield* runningJob("1h")
         yield* owner.signal("SIGKILL")
         yield* owner.finished
         yield* other.said(
@@ -124,9 +131,7 @@ describe("a process with a running job", () => {
     "that is frozen keeps it until QUEUE_STALE_AFTER, because the server keeps its session",
     () =>
       Effect.gen(function* () {
-        const pods = yield* twoPods("8s")
-        const { other, owner } = yield* startJob(pods)
-        yield* armed(pods)
+        const { other, owner } = yield* runningJob("8s")
         yield* owner.signal("SIGSTOP")
         yield* other.said(/reaper recover: rescued=1/)
         expect(other.printed()).not.toMatch(/is dead/)
@@ -139,9 +144,7 @@ describe("a process with a running job", () => {
     () =>
       Effect.gen(function* () {
         const { sql } = yield* Database
-        const pods = yield* twoPods("1h")
-        const { other, owner } = yield* startJob(pods)
-        yield* armed(pods)
+        const { other, owner } = yield* runningJob("1h")
         // Ends each session that takes the lock, for ten heartbeats: longer than a dead process would be silent.
         const endSessions = Effect.flatMap(holdersOf(owner.id), (pids) =>
           Effect.forEach(pids, (pid) => sql`select pg_terminate_backend(${pid}, 5000)`)

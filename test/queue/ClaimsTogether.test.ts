@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer, Schedule } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
@@ -138,6 +138,47 @@ layer(house, { excludeTestServices: true })("claims of many queues at the same t
       yield* Deferred.succeed(release, undefined)
       expect(payloads(yield* Fiber.join(waiting as NonNullable<typeof waiting>))).toEqual(["changed-05"])
       yield* Fiber.join(change)
+    })
+  )
+
+  it.scoped("are sent one by one after a slow statement, and together again once they are fast", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const ids = yield* makeGenerator
+      const { sql, transaction } = yield* Database
+      const queues = names("slow", 10)
+      const count = yield* counted
+      const claimAll = Effect.forEach(queues, (name) => queue.claim({ queue: name, pod: ids.pod(0), limit: 9 }), {
+        concurrency: "unbounded"
+      })
+      yield* queue.enqueue(queues.map((name) => job(name, name)))
+      const [locked, release] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const change = yield* Effect.fork(
+        transaction(
+          Effect.gen(function* () {
+            yield* sql`lock table nightshift.lease in access exclusive mode`
+            yield* Deferred.succeed(locked, undefined)
+            yield* Deferred.await(release)
+          })
+        )
+      )
+      yield* Deferred.await(locked)
+      const slow = yield* Effect.fork(claimAll)
+      const waiting = sql<{ count: number }>`select count(*)::int as count from pg_locks
+        where not granted and relation = 'nightshift.lease'::regclass and waitstart < clock_timestamp() - interval '400 ms'`
+      yield* Effect.repeat(waiting, {
+        until: ([row]) => (row?.count ?? 0) >= 2,
+        schedule: Schedule.spaced("20 millis")
+      })
+      yield* Deferred.succeed(release, undefined)
+      expect((yield* Fiber.join(slow)).map(payloads)).toEqual(queues.map((name) => [name]))
+      yield* Fiber.join(change)
+      const before = count("claim_together")
+      expect(before).toBeGreaterThan(0)
+
+      yield* claimAll
+      expect(count("claim_together")).toBe(before)
+      yield* Effect.repeat(claimAll, { until: () => count("claim_together") > before })
     })
   )
 })
