@@ -19,10 +19,22 @@ const endOfDollarQuote = (sql: string, quote: string, from: number): number => {
   return end < 0 ? sql.length : end + quote.length
 }
 
-/**
- * Splits a script into statements, without the comments between them. Functions with a `begin atomic` body are not
- * supported: quote the body instead.
- */
+/** The end of a body that follows `begin`, if it is one of `begin atomic`. */
+const endOfAtomicBody = (sql: string, from: number): number => {
+  if (!/^\s+atomic\b/i.test(sql.slice(from, from + 100))) return from
+  const scanner = new RegExp(token)
+  scanner.lastIndex = from
+  for (let depth = 1; depth > 0; ) {
+    const [text] = scanner.exec(sql) ?? []
+    if (text === undefined) return sql.length
+    if (text === "/*") scanner.lastIndex = endOfComment(sql, scanner.lastIndex)
+    else if (/^case$/i.test(text)) depth += 1
+    else if (/^end$/i.test(text)) depth -= 1
+  }
+  return scanner.lastIndex
+}
+
+/** Splits a script into statements, without the comments between them. */
 export const split = (sql: string): ReadonlyArray<string> => {
   const statements: Array<string> = []
   const scanner = new RegExp(token)
@@ -37,6 +49,7 @@ export const split = (sql: string): ReadonlyArray<string> => {
     } else if (!text.startsWith("--") && text.trim() !== "") {
       start ??= match.index
       if (text.length > 1 && text.startsWith("$")) scanner.lastIndex = endOfDollarQuote(sql, text, scanner.lastIndex)
+      else if (/^begin$/i.test(text)) scanner.lastIndex = endOfAtomicBody(sql, scanner.lastIndex)
     }
   }
   if (start !== undefined) statements.push(sql.slice(start).trimEnd())

@@ -23,7 +23,10 @@ describe("SqlStatements", () => {
       "select /* ; */ 1",
       "do $$ begin perform 1; end $$",
       "do $body$ begin perform $$;$$; end $body$",
-      "select $1, a$b$c from t"
+      "select $1, a$b$c from t",
+      "begin",
+      "create function f(a int) returns int language sql\nbegin atomic select case a when 1 then 2 end; /* end */ select 'end' -- end\n; end",
+      "CREATE FUNCTION f() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 1; END"
     ]) {
       expect(split(`${statement};select 2`)).toEqual([statement, "select 2"])
     }

@@ -18,6 +18,10 @@ const zero = "00000000-0000-0000-0000-000000000000"
 const two = ["{0,0}", "{0,0}", `{${zero},${zero}}`]
 const none = "{NULL}"
 
+/** The insert of one job with a key. */
+const insert = [one, "{q}", "{k}", "{1}", "[{}]", "{0}", "{1}", "{5}", 1, "{a}", none, none, none, "[null]", "[null]"]
+const insertKeyed = [...insert, null, none, none, null, none]
+
 /** Calls for one job, as an almost idle process makes them. */
 const calls: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>]> = [
   ["finish", statements.finish, [one, one, 0, one, one, null]],
@@ -26,6 +30,7 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
     statements.finalize,
     [one, one, "{done}", none, "{true}", none, none, none, none, 0, one, none, one, none, null, false]
   ],
+  ["insert with a key", statements.insertFull, insertKeyed],
   ["claim", claims.line, ["q", 0, 64, id, id, "{0}", "{0}", one]],
   [
     "claim of several queues",
@@ -42,6 +47,8 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
 const columns = `id, queue, kind, payload, run_at, created_at, updated_at, max_attempts`
 const due = `'${id}', 'q', 'k', '{}', to_timestamp(0), to_timestamp(0), to_timestamp(0), 5`
 const pending = `insert into nightshift.job (${columns}) values (${due})`
+const keyed = `insert into nightshift.job (${columns}, key)
+  values (${due.replace(id, otherId)}, 'a') on conflict do nothing`
 const running = `insert into nightshift.job (${columns}, status, lease, pod_id, attempt, started_at, heartbeat_at)
   values (${due}, 'running', '${id}', '${id}', 1, to_timestamp(0), to_timestamp(0))`
 const suspended = `insert into nightshift.job (${columns}, dedupe_key, dedupe_scope, woken)
@@ -64,7 +71,8 @@ const onRows: ReadonlyArray<readonly [name: string, text: string, values: Readon
     pending
   ],
   ["heartbeat", statements.heartbeat, [one, one, 1], running],
-  ["signal", statements.completeDeferred, ["{e}", "{signal}", "{s}", "[null]", 1, null], suspended]
+  ["signal", statements.completeDeferred, ["{e}", "{signal}", "{s}", "[null]", 1, null], suspended],
+  ["insert with a key", statements.insertFull, insertKeyed, keyed]
 ]
 
 layer(TestDatabase.layer, { excludeTestServices: true })("prepared statements", (it) => {

@@ -56,7 +56,7 @@ export const newRow = (job: StampedJob, now: number): JobRow => ({
 /** How far the clocks of processes may differ, in milliseconds. */
 const clockError = 5_000
 
-/** The row behind those of its key that come later and were due when they were stored, like the trigger `follow_key`. */
+/** The row behind those of its key that come later and were due when they were stored, like the SQL function `behind_key`. */
 const followingKey = (table: Table, row: JobRow): JobRow => {
   const { key, priority, queue, runAt } = row
   if (key === undefined || runAt > row.createdAt) return row

@@ -22,8 +22,8 @@ const fullSource = plainSource.replace(
     key, dedupe_key, dedupe_scope, dedupe_until, on_dead, meta, batch_id, woken, is_child)`
 )
 
-const plainValues = `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${instant("i.run_at")}, i.max_attempts,
-    ${instant("$9")}, ${instant("$9")}`
+const values = (runAt: string, createdAt: string) =>
+  `i.id, i.queue, i.kind, i.version, i.payload, i.priority, ${runAt}, i.max_attempts, ${createdAt}, ${instant("$9")}`
 
 export const make = (schema: string) => ({
   /** Inserts jobs that differ only in id, payload and start time, have new ids and no dedupe key. */
@@ -42,7 +42,7 @@ export const make = (schema: string) => ({
   /** Inserts jobs with new ids and no dedupe key: conflicts are impossible. */
   insertPlain: hot(`
   insert into ${schema}.job (${insertColumns})
-  select ${plainValues} from ${plainSource}`),
+  select ${values(instant("i.run_at"), instant("$9"))} from ${plainSource}`),
 
   /** Inserts jobs that may conflict by id or dedupe key. Returns the ids that were stored. */
   insertFull: hot(`
@@ -54,9 +54,10 @@ export const make = (schema: string) => ({
       case when $19::text is not null then pg_notify('${workChannel(schema)}', $19)::text end
   )
   insert into ${schema}.job (${insertColumns}, ${dedupeColumns})
-  select ${plainValues}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
+  select ${values("follows.run_at", "follows.created_at")}, i.key, i.dedupe_key, i.dedupe_scope, ${instant("i.dedupe_until")},
     nullif(i.on_dead, 'null'), nullif(i.meta, 'null'), i.batch_id, i.woken, i.is_child
   from lock_wait, ${fullSource}
+  cross join lateral ${schema}.behind_key(i.queue, i.key, i.priority, i.id, ${instant("i.run_at")}, ${instant("$9")}) follows
   on conflict do nothing
   returning id`),
 
