@@ -2,6 +2,13 @@
 
 const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click()
 
+/** Presses a button of the side bar, which a phone shows in its menu. */
+const pressInBar = async (page, name) => {
+  const menu = page.getByRole("button", { name: /Menu/ })
+  if (await menu.isVisible()) await menu.click()
+  await press(page, name)
+}
+
 const dialog = (page) => page.getByRole("dialog")
 
 /** Answers the requests of a page with an error, or not at all. */
@@ -19,8 +26,8 @@ const busy = {
 export const viewsOf = ({ deadJob, pod, waitingJob }) => [
   { name: "overview", hash: "#/overview" },
   { name: "overview-attention", hash: "#/overview", open: (page) => press(page, /^Show \d+ more$/) },
-  { name: "overview-palette", hash: "#/overview", open: (page) => press(page, /^Find/) },
-  { name: "overview-actions", hash: "#/overview", open: (page) => press(page, "Recent actions") },
+  { name: "overview-palette", hash: "#/overview", open: (page) => pressInBar(page, /^Find/) },
+  { name: "overview-actions", hash: "#/overview", open: (page) => pressInBar(page, "Recent actions") },
   { name: "overview-7d", hash: "#/overview?range=7+d" },
   { name: "overview-menu", hash: "#/overview", only: "390", open: (page) => press(page, /Menu/) },
   { name: "queues", hash: "#/queues" },

@@ -13,7 +13,8 @@ interface Queue {
   readonly paused: boolean
   readonly declared: boolean
   readonly counts: Readonly<Record<(typeof states)[number], { readonly value: number }>>
-  readonly limits: { readonly rate: unknown; readonly perKey: unknown }
+  readonly limits: { readonly rate: { readonly per: string } | null; readonly perKey: unknown }
+  readonly retainDead: string | null
 }
 interface Answers {
   queues: { readonly queues: ReadonlyArray<Queue> }
@@ -38,7 +39,8 @@ const areas: { readonly [Path in keyof Answers]: (answer: Answers[Path]) => bool
     states.every((state) => queues.some(({ counts }) => counts[state].value > 0)) &&
     queues.some(({ paused }) => paused) &&
     queues.some(({ declared }) => !declared) &&
-    queues.some(({ limits }) => limits.rate !== null) &&
+    queues.some(({ limits }) => limits.rate?.per === "1s") &&
+    queues.some(({ retainDead }) => retainDead === "30d") &&
     queues.some(({ limits }) => limits.perKey !== null),
   schedules: ({ schedules }) => schedules.some(({ lastFireAt }) => lastFireAt !== null),
   limits: ({ limits }) => limits.some(({ capacity, tokens }) => tokens < capacity),

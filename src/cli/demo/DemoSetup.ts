@@ -11,7 +11,7 @@ const queueSettings = [
   {
     queue: "push",
     reason: "push service allows 3 requests per second",
-    body: { limits: { rate: { jobs: 3, per: 1 } } }
+    body: { limits: { rate: { jobs: 3, per: "1s" } } }
   },
   {
     queue: "orders",
@@ -20,8 +20,8 @@ const queueSettings = [
   },
   { queue: "video", reason: "each job uses a full core", body: { maxWorkers: 4 } },
   { queue: "mail", reason: "short jobs", body: { maxWorkers: 20 } },
-  { queue: "billing", reason: "accounting reviews failures monthly", body: { retainDead: 30 * 24 * 3600 } },
-  { queue: "prices", reason: "server returns 429 under load", body: { backoff: { enabled: true, base: 8, max: 60 } } }
+  { queue: "billing", reason: "accounting reviews failures monthly", body: { retainDead: "30d" } },
+  { queue: "prices", reason: "server returns 429 under load", body: { backoff: { enabled: true, base: "8s", max: "60s" } } }
 ]
 
 export const setUpQueues = (service: ServiceClient): Effect.Effect<void, RequestFailed> =>
