@@ -141,6 +141,14 @@ describe("live events", () => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("begin with the state at that moment, not that of the last heartbeat", () =>
+    Effect.gen(function* () {
+      expect((yield* (yield* follow()).heard("heartbeat")).data).toMatchObject({ database: "up" })
+      Object.assign(yield* Leadership, { leader: Effect.fail(new Error("no answer")) })
+      expect((yield* (yield* follow()).heard("heartbeat")).data).toMatchObject({ database: "down" })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("are polled once for all subscribers, and not at all without any", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

@@ -96,8 +96,15 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         return eventText("heartbeat", lastId, { at: Instant.format(now), database, countedAt, measuredAt })
       })
 
+      // One after the other: a ping fails if another one waits for its answer.
+      const look = (yield* Effect.makeSemaphore(1)).withPermits(1)(
+        Effect.map(ping, (answers) => {
+          database = answers ? "up" : "down"
+        })
+      )
+
       const beat = Effect.gen(function* () {
-        database = (yield* ping) ? "up" : "down"
+        yield* look
         sendAll(yield* heartbeat)
       })
 
@@ -112,7 +119,6 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       /** Completes the first poll before a listener gets its snapshot. */
       const startPolling = Effect.gen(function* () {
         if (polling !== undefined) return
-        yield* beat
         yield* poll
         polling = yield* Effect.forkIn(loops, scope)
       })
@@ -132,6 +138,8 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       const join = (listener: EventStream, options: LiveOptions): Effect.Effect<void> =>
         Effect.gen(function* () {
           yield* startPolling
+          // A page may know from a request that the database is down: the state of the last heartbeat would contradict it.
+          yield* look
           // The last other listener may have left meanwhile and stopped the loop.
           if (polling === undefined) return yield* join(listener, options)
           listeners.set(listener, options)
