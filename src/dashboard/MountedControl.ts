@@ -59,10 +59,26 @@ const turnAway = (loginUrl: string | undefined) =>
     ? HttpServerResponse.text(refused, { status: 401 })
     : HttpServerResponse.empty({ status: 303, headers: { location: loginUrl } })
 
+/**
+ * The stream as a web stream. `Readable.toWeb` throws where nobody can catch it if the reader leaves while data waits, which would
+ * end the app's process.
+ */
+const webStream = (stream: Readable) => {
+  const chunks = stream[Symbol.asyncIterator]()
+  return new ReadableStream({
+    pull: async (controller) => {
+      const { done, value } = await chunks.next()
+      if (done) controller.close()
+      else controller.enqueue(value)
+    },
+    cancel: () => void stream.destroy()
+  })
+}
+
 /** The body of a stream of events is a stream of node. */
 const withWebBody = (response: HttpServerResponse.HttpServerResponse) =>
   response.body._tag === "Raw" && response.body.body instanceof Readable
-    ? HttpServerResponse.setBody(response, HttpBody.raw(Readable.toWeb(response.body.body)))
+    ? HttpServerResponse.setBody(response, HttpBody.raw(webStream(response.body.body)))
     : response
 
 /** Builds Mission Control on the services of a client. Its event streams end with the Scope. */

@@ -131,6 +131,21 @@ describe("missionControl, as a handler of web standard requests", () => {
     ])
   })
 
+  it("survives visitors who leave before they have read anything", async () => {
+    await using control = missionControl(shift, { path: "/ops", authorize })
+    const thrown: Array<unknown> = []
+    const note = (error: unknown) => void thrown.push(error)
+    process.on("uncaughtExceptionMonitor", note)
+    for (let visit = 0; visit < 20; visit += 1) {
+      const { body } = await control.fetch(new Request("http://app.test/ops/api/v1/events", { headers: bob }))
+      await body?.cancel()
+      // The events that were sent before are read in the next turn.
+      await new Promise(setImmediate)
+    }
+    process.off("uncaughtExceptionMonitor", note)
+    expect(thrown).toEqual([])
+  })
+
   it("streams live events, and ends them when it is closed", async () => {
     const control = missionControl(shift, { path: "/ops", authorize })
     const open = () => control.fetch(new Request("http://app.test/ops/api/v1/events", { headers: bob }))
