@@ -1,6 +1,6 @@
 import { Chunk, Clock, DateTime, Duration, Effect, type Fiber, Layer, Scheduler, type TestClock } from "effect"
 import { type IdleSteps, pausingIn } from "../core/Loop.js"
-import type { AlarmClock } from "../core/LoopSchedule.js"
+import type { AlarmClock } from "../core/Alarm.js"
 import { isWatchdog } from "../core/Watchdog.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"

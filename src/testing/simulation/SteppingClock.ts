@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect } from "effect"
-import type { AlarmClock } from "../../core/LoopSchedule.js"
+import type { AlarmClock } from "../../core/Alarm.js"
 import { drawn } from "./Seed.js"
 
 // Virtual time that jumps from one sleeper to the next. It moves only when `step` is called.
