@@ -11,6 +11,7 @@ import {
   ScheduleIntervals,
   type Scope
 } from "effect"
+import { timeoutFail } from "./Alarm.js"
 import type { Boot } from "./Boot.js"
 import * as DurationText from "./DurationText.js"
 import type { Term } from "./Ids.js"
@@ -97,7 +98,7 @@ const logFailure = (loop: Loop, step: Step, cause: Cause.Cause<unknown>) =>
 const withinTimeout = ({ run, timeout }: Step) =>
   timeout === undefined
     ? run
-    : Effect.timeoutFail(run, {
+    : timeoutFail(run, {
         duration: timeout,
         onTimeout: () => new Error(`took longer than ${DurationText.format(timeout)}`)
       })
@@ -222,5 +223,6 @@ export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = 
       },
       step: () => {}
     })
-    return Effect.locally(loop.runAtStart ? Effect.zipRight(pass, turns) : turns, loopFiber, own)
+    // Set and not restored, which would take as long as several passes: the fiber ends with the loop.
+    return Effect.zipRight(FiberRef.set(loopFiber, own), loop.runAtStart ? Effect.zipRight(pass, turns) : turns)
   })

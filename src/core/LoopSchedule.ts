@@ -1,14 +1,5 @@
-import {
-  Clock,
-  Context,
-  Duration,
-  Effect,
-  type Fiber,
-  Schedule,
-  ScheduleDecision,
-  ScheduleInterval,
-  ScheduleIntervals
-} from "effect"
+import { Duration, Effect, type Fiber, Schedule, ScheduleDecision, ScheduleInterval, ScheduleIntervals } from "effect"
+import { withAlarm } from "./Alarm.js"
 import type { PassOutcome } from "./Loop.js"
 
 // Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. The functions here
@@ -82,17 +73,6 @@ export const onEvent = (
     Duration.toMillis(delay) === 0 ? event : Effect.zipRight(Effect.sleep(delay), event)
   )
 
-/** A clock of tests, which needs no fiber to wait. */
-export interface AlarmClock extends Clock.Clock {
-  /**
-   * Calls `ring` after a delay in milliseconds, when a fiber that the given one had started to sleep would have ended. Returns
-   * a function that cancels the alarm. The end of the fiber cancels it too.
-   */
-  readonly alarm: (fiber: Fiber.RuntimeFiber<unknown, unknown>, delay: number, ring: () => void) => () => void
-}
-
-const isAlarmClock = (clock: Clock.Clock): clock is AlarmClock => "alarm" in clock
-
 /** Wakes a loop in its pause. */
 export interface Latch {
   readonly open: () => void
@@ -118,15 +98,13 @@ export const makeLatch = (): Latch => {
       wake = undefined
     })
   })
-  /**
-   * `setAlarm` gets what ends the wait, and returns a function that cancels the alarm. An alarm that ends with the fiber needs no
-   * finalizer, which would take as many steps as the rest of the pause.
-   */
-  const openedBefore = (setAlarm: (ring: () => void) => () => void, endsWithFiber: boolean) =>
+  const openedBefore = (waiting: Fiber.RuntimeFiber<unknown, unknown>, setAlarm: (ring: () => void) => () => void) =>
     Effect.async<void>((resume) => {
       let cancel = () => {}
       const opening = () => {
         wake = undefined
+        // Not a finalizer, which would take as many steps as the rest of the pause. The next wait finds the latch open.
+        if (waiting.unsafePoll() !== null) return
         pending = false
         cancel()
         resume(Effect.void)
@@ -136,11 +114,6 @@ export const makeLatch = (): Latch => {
       cancel = setAlarm(() => {
         if (wake === opening) wake = undefined
         resume(Effect.void)
-      })
-      if (endsWithFiber) return
-      return Effect.sync(() => {
-        wake = undefined
-        cancel()
       })
     })
   return {
@@ -154,17 +127,8 @@ export const makeLatch = (): Latch => {
     opened,
     // Most pauses of a pod pass through here. One fiber for the alarm, or none, where a race would start two and await both.
     openedWithin: (duration) =>
-      Effect.withFiberRuntime((waiting) => {
-        if (pending) return opened
-        const clock = Context.get(waiting.currentDefaultServices, Clock.Clock)
-        if (isAlarmClock(clock))
-          return openedBefore((ring) => clock.alarm(waiting, Duration.toMillis(duration), ring), true)
-        return Effect.flatMap(Effect.forkDaemon(Effect.sleep(duration)), (alarm) =>
-          openedBefore((ring) => {
-            alarm.addObserver(ring)
-            return () => alarm.unsafeInterruptAsFork(alarm.id())
-          }, false)
-        )
-      })
+      Effect.withFiberRuntime((waiting) =>
+        pending ? opened : withAlarm(duration, (setAlarm) => openedBefore(waiting, setAlarm))
+      )
   }
 }

@@ -1,5 +1,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
+import { untilClosed } from "../core/Registration.js"
 import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { Listener } from "./Listener.js"
@@ -100,9 +101,9 @@ const makeSubscribers = () => {
     },
     subscribe: (topic: string, listener: (subject: string | undefined) => void) => {
       const own = { topic, listener }
-      return Effect.acquireRelease(
-        Effect.sync(() => void subscribers.add(own)),
-        () => Effect.sync(() => void subscribers.delete(own))
+      return untilClosed(
+        () => void subscribers.add(own),
+        () => void subscribers.delete(own)
       )
     }
   }

@@ -1,4 +1,4 @@
-import { Cause, type Clock, Effect, Exit, Runtime, type Scope } from "effect"
+import { Cause, Clock, Context, Effect, Exit, Runtime, type Scope } from "effect"
 import { decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import type { Outcome } from "../core/Outcome.js"
@@ -226,9 +226,10 @@ export const promise = <A, Run extends Promise<unknown>>(
   run: (payload: A, job: PromiseJobContext) => Run
 ): Handler<Queue | RateLimits, ResultOf<Awaited<Run>>> =>
   make(kind, (payload, job) =>
-    Effect.flatMap(Effect.runtime<Queue | RateLimits>(), (runtime) =>
-      Effect.clockWith((clock) =>
-        untilSettled((signal) => run(payload, new RunningPromise(job, signal, runtime, clock)), job)
-      )
-    )
+    Effect.withFiberRuntime<unknown, unknown, Queue | RateLimits>((fiber, { runtimeFlags }) => {
+      const context = fiber.currentContext as Context.Context<Queue | RateLimits>
+      const runtime = Runtime.make({ context, runtimeFlags, fiberRefs: fiber.getFiberRefs() })
+      const clock = Context.get(fiber.currentDefaultServices, Clock.Clock)
+      return untilSettled((signal) => run(payload, new RunningPromise(job, signal, runtime, clock)), job)
+    })
   ) as Handler<Queue | RateLimits, ResultOf<Awaited<Run>>>

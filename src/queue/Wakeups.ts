@@ -1,4 +1,5 @@
 import { Context, Deferred, Effect, FiberId, Layer, type Scope } from "effect"
+import { untilClosed } from "../core/Registration.js"
 
 /** NOTIFY channel that wakes the workers of other processes. */
 export const workChannel = (schema: string): string => `${schema}_work`
@@ -37,18 +38,18 @@ export const layer: Layer.Layer<Wakeups> = Layer.sync(Wakeups, () => {
     awaited: Deferred.await(first),
     onWake: (queue, listener) => {
       const own = { call: listener }
-      const join = Effect.sync(() => {
+      const join = () => {
         Deferred.unsafeDone(first, Effect.void)
         const others = listeners.get(queue)
         if (others === undefined) listeners.set(queue, new Set([own]))
         else others.add(own)
-      })
-      const leave = Effect.sync(() => {
+      }
+      const leave = () => {
         const all = listeners.get(queue)
         all?.delete(own)
         if (all?.size === 0) listeners.delete(queue)
-      })
-      return Effect.acquireRelease(join, () => leave)
+      }
+      return untilClosed(join, leave)
     }
   }
 })

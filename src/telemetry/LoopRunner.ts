@@ -1,4 +1,4 @@
-import { Effect, type Scope } from "effect"
+import { Effect, FiberRef, LogLevel, type Scope } from "effect"
 import { type Loop, type PassOutcome, repeatLoop } from "../core/Loop.js"
 import type { Series } from "./MetricFamily.js"
 import * as MetricSpec from "./MetricSpec.js"
@@ -22,8 +22,12 @@ export const repeatCounted = (loop: Loop): Effect.Effect<void, never, Metrics> =
 
 /** The same in a fiber of the Scope, which stops it. Its start and end are logged for debugging. */
 export const runLoop = (loop: Loop): Effect.Effect<void, never, Metrics | Scope.Scope> =>
-  Effect.gen(function* () {
-    yield* Effect.logDebug(`${loop.name} started: ${loop.about}`)
-    yield* Effect.forkScoped(repeatCounted(loop))
-    yield* Effect.addFinalizer(() => Effect.logDebug(`${loop.name} stopped`))
+  Effect.withFiberRuntime((fiber) => {
+    const started = Effect.asVoid(Effect.forkScoped(repeatCounted(loop)))
+    // The finalizer takes as many steps as the start.
+    if (LogLevel.greaterThan(fiber.getFiberRef(FiberRef.currentMinimumLogLevel), LogLevel.Debug)) return started
+    return Effect.logDebug(`${loop.name} started: ${loop.about}`).pipe(
+      Effect.zipRight(started),
+      Effect.zipRight(Effect.addFinalizer(() => Effect.logDebug(`${loop.name} stopped`)))
+    )
   })

@@ -1,4 +1,5 @@
 import { Context, Effect, Layer, Metric, type Scope } from "effect"
+import { untilClosed } from "../core/Registration.js"
 import { Family, type Series } from "./MetricFamily.js"
 import type { MetricSpec } from "./MetricSpec.js"
 import * as Prometheus from "./Prometheus.js"
@@ -37,9 +38,9 @@ export class Metrics extends Context.Tag("nightshift/telemetry/Metrics")<
       },
       drop: (spec, labels) => families.get(spec.name)?.drop(spec.labels.map((label) => labels[label])),
       onRead: (refresh) =>
-        Effect.acquireRelease(
-          Effect.sync(() => void refreshers.add(refresh)),
-          () => Effect.sync(() => void refreshers.delete(refresh))
+        untilClosed(
+          () => void refreshers.add(refresh),
+          () => void refreshers.delete(refresh)
         ),
       render: Effect.gen(function* () {
         yield* Effect.forEach(refreshers, (refresh) => refresh, { discard: true })

@@ -4,6 +4,7 @@ import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
 import { Boot } from "../core/Boot.js"
+import { untilClosed } from "../core/Registration.js"
 import type { Hints } from "../database/Hints.js"
 import * as MetricsFlush from "../history/MetricsFlush.js"
 import type { MinuteBuckets } from "../history/MinuteBuckets.js"
@@ -67,9 +68,9 @@ export const countingIn = (flushes: Set<Effect.Effect<unknown>>): Layer.Layer<Ta
     Effect.gen(function* () {
       const counts = yield* MetricsFlush.makeCounts
       const flush = Effect.orDie(counts.flush)
-      yield* Effect.acquireRelease(
-        Effect.sync(() => flushes.add(flush)),
-        () => Effect.sync(() => flushes.delete(flush))
+      yield* untilClosed(
+        () => void flushes.add(flush),
+        () => void flushes.delete(flush)
       )
       return counts.tally
     })

@@ -42,7 +42,7 @@ import { HandlerRuns } from "./HandlerRuns.js"
 import { ReplayCheck } from "./ReplayCheck.js"
 import type { TestOptions } from "./TestOptions.js"
 import { countingIn, portsOf, type TestPorts } from "./TestPorts.js"
-import { eventLoopTurn, ordered, VirtualClock } from "./VirtualClock.js"
+import { ordered, VirtualClock } from "./VirtualClock.js"
 
 // A complete pod on in-memory tables and a virtual clock; the worker code is the real one. Due jobs run only when the
 // test settles, and time moves only when the test advances it.
@@ -243,39 +243,45 @@ const layerOn = <R>(
       const flushCounts = Effect.suspend(() => Effect.forEach(flushes, (flush) => flush, { discard: true }))
 
       let seen = -1
-      const settleNow = Effect.suspend(() => {
-        let still = 0
-        let steps = 0
-        seen = table.changes()
-        const isStill = () => still >= (pod.worker.isIdle() ? stillRounds.idle : stillRounds.busy)
-        // A callback per turn of the event loop, not a step of the fiber: a month has thousands.
-        const untilStill = Effect.async<void>((resume) => {
-          const turn = () => {
-            const changes = table.changes()
-            still = changes === seen ? still + 1 : 0
-            seen = changes
-            steps += 1
-            if (isStill() || steps >= maxSteps) resume(Effect.void)
-            else setImmediate(turn)
-          }
-          setImmediate(turn)
+      /**
+       * Settles, and returns whether there was anything to do. If `mayBeStill`, one turn of the event loop is enough when no job
+       * runs and nothing has changed since the last time.
+       */
+      const settleNow = (mayBeStill: boolean): Effect.Effect<boolean> =>
+        Effect.suspend(() => {
+          let still = 0
+          let steps = 0
+          if (!mayBeStill) seen = table.changes()
+          const isStill = () => still >= (pod.worker.isIdle() ? stillRounds.idle : stillRounds.busy)
+          // A callback per turn of the event loop, not a step of the fiber: a month has thousands.
+          const untilStill = Effect.async<boolean>((resume) => {
+            const turn = () => {
+              const changes = table.changes()
+              const isFirst = mayBeStill && steps === 0
+              if (isFirst && changes === seen && pod.worker.isIdle()) return resume(Effect.succeed(false))
+              still = changes === seen && !isFirst ? still + 1 : 0
+              seen = changes
+              steps += 1
+              if (isStill() || steps >= maxSteps) resume(Effect.succeed(true))
+              else setImmediate(turn)
+            }
+            setImmediate(turn)
+          })
+          const settled: Effect.Effect<boolean> = Effect.flatMap(untilStill, (hasChanged) => {
+            if (!hasChanged) return Effect.succeed(false)
+            if (!isStill()) return Effect.dieMessage("TestShift does not settle: a job keeps making itself due again")
+            const realTime = runs.realTime()
+            return realTime === undefined ? Effect.as(replays.report, true) : Effect.zipRight(realTime, settled)
+          })
+          return settled
         })
-        const settled: Effect.Effect<void> = Effect.flatMap(untilStill, () => {
-          if (!isStill()) return Effect.dieMessage("TestShift does not settle: a job keeps making itself due again")
-          const realTime = runs.realTime()
-          return realTime === undefined ? replays.report : Effect.zipRight(realTime, settled)
-        })
-        return settled
-      })
 
-      const settle = Effect.zipRight(settleNow, flushCounts)
+      const settle = Effect.zipRight(settleNow(false), flushCounts)
 
-      /** Settles. Takes only one turn of the event loop if no job runs and nothing has changed. */
       let instants = 0
-      clock.settle = Effect.flatMap(eventLoopTurn, () => {
-        if (table.changes() === seen && pod.worker.isIdle()) return Effect.void
-        instants += 1
-        return instants % instantsPerFlush === 0 ? settle : settleNow
+      clock.settle = Effect.flatMap(settleNow(true), (hasChanged) => {
+        if (hasChanged) instants += 1
+        return hasChanged && instants % instantsPerFlush === 0 ? flushCounts : Effect.void
       })
 
       const advance = (duration: DurationInput) =>

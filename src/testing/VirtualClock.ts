@@ -1,6 +1,6 @@
 import { Chunk, Clock, DateTime, Duration, Effect, type Fiber, Layer, Scheduler, type TestClock } from "effect"
+import type { AlarmClock } from "../core/Alarm.js"
 import { type IdleSteps, pausingIn } from "../core/Loop.js"
-import type { AlarmClock } from "../core/LoopSchedule.js"
 import { isWatchdog } from "../core/Watchdog.js"
 import { currentRun } from "./HandlerRuns.js"
 import { SteppingClock } from "./simulation/SteppingClock.js"
@@ -27,6 +27,9 @@ interface Pause {
   readonly end: (at: number) => void
 }
 
+/** Operations between two checks whether a fiber must let others run. The limit is usually 2,048. */
+const operationsPerCheck = 64
+
 /** Turns of microtasks before the scheduler lets the event loop continue. */
 const maxMicrotasks = 2_048
 
@@ -43,6 +46,11 @@ class OrderedScheduler extends Scheduler.MixedScheduler {
 
   override scheduleTask(task: Scheduler.Task, priority: number): void {
     this.runner.scheduleTask(task, priority)
+  }
+
+  /** Effect's own reads a reference of the fiber before every operation. */
+  override shouldYield(fiber: Fiber.RuntimeFiber<unknown, unknown>): number | false {
+    return fiber.currentOpCount % operationsPerCheck === 0 ? super.shouldYield(fiber) : false
   }
 }
 

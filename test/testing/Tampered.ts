@@ -124,7 +124,11 @@ export const mistakes: Readonly<
       patch.perKey == null ? patch : { ...patch, perKey: { ...patch.perKey, order: "none" } }
     )
   },
-  "a rate is not enforced": { breaks: "rate limit", tamper: settingsWith((patch) => ({ ...patch, rate: undefined })) },
+  "a rate is not enforced": {
+    seed: 16,
+    breaks: "rate limit",
+    tamper: settingsWith((patch) => ({ ...patch, rate: undefined }))
+  },
   "a claim takes jobs that are not due": {
     breaks: "not early",
     tamper: queueWith((queue) => ({ claim: (request) => early(queue.claim(request)) }))
@@ -155,6 +159,7 @@ export const mistakes: Readonly<
     tamper: queueWith(() => ({ recoverStuck: () => Effect.succeed({ rescued: 0, poisoned: 0, cancelled: 0 }) }))
   },
   "a cancel is acknowledged and not stored": {
+    seed: 7,
     breaks: "cancel",
     tamper: (tables) => {
       const search = Context.get(tables, JobSearch)
@@ -257,7 +262,7 @@ export const mistakes: Readonly<
     }))
   },
   "a race ends with a child that has not ended": {
-    seed: 3,
+    seed: 11,
     breaks: "race",
     tamper: workflowsWith((workflows) => ({
       children: (execution, name) =>

@@ -1,5 +1,6 @@
-import { Context, Effect, Layer, type Scope } from "effect"
+import { Context, type Effect, Layer, type Scope } from "effect"
 import type { PodId } from "../../core/Ids.js"
+import { untilClosed } from "../../core/Registration.js"
 import type { ClaimedJob } from "../Queue.js"
 
 // Direct handoff: if the process that enqueues a job also has a free worker for it, the job is stored as already
@@ -40,14 +41,13 @@ export class DirectHandoff extends Context.Tag("nightshift/queue/DirectHandoff")
     return {
       reserve: (queue, jobs) => joined.get(queue)?.find((receiver) => receiver.reserve(jobs)),
       join: (queue, receiver) =>
-        Effect.acquireRelease(
-          Effect.sync(() => void joined.set(queue, [...(joined.get(queue) ?? []), receiver])),
-          () =>
-            Effect.sync(() => {
-              const others = joined.get(queue)?.filter((other) => other !== receiver) ?? []
-              if (others.length === 0) joined.delete(queue)
-              else joined.set(queue, others)
-            })
+        untilClosed(
+          () => void joined.set(queue, [...(joined.get(queue) ?? []), receiver]),
+          () => {
+            const others = joined.get(queue)?.filter((other) => other !== receiver) ?? []
+            if (others.length === 0) joined.delete(queue)
+            else joined.set(queue, others)
+          }
         )
     }
   }

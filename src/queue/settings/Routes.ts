@@ -78,9 +78,9 @@ export const routed = (job: NewJob, queueOf: Decide): NewJob => {
 /** Wraps an enqueue function: it routes jobs without a queue first. */
 export const apply =
   <A, E>(routes: typeof Routes.Service, enqueue: (jobs: ReadonlyArray<NewJob>) => Effect.Effect<A, E>) =>
-  (jobs: ReadonlyArray<NewJob>): Effect.Effect<A, E | DatabaseError> =>
-    jobs.some(isRouted)
-      ? Effect.flatMap(routes.current, (queueOf) =>
-          enqueue(jobs.map((job) => (isRouted(job) ? routed(job, queueOf) : job)))
-        )
-      : enqueue(jobs)
+  (jobs: ReadonlyArray<NewJob>): Effect.Effect<A, E | DatabaseError> => {
+    if (!jobs.some(isRouted)) return enqueue(jobs)
+    const store = (queueOf: Decide) => enqueue(jobs.map((job) => (isRouted(job) ? routed(job, queueOf) : job)))
+    const known = routes.cached()
+    return known === undefined ? Effect.flatMap(routes.current, store) : store(known)
+  }

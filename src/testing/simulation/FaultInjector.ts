@@ -29,6 +29,44 @@ const described = (kind: FaultKind, hitsReply: boolean): string => {
   return `is ${kind === "lost" ? "applied, but its reply is lost" : kind}`
 }
 
+/** The request and the reply of one call. One handler of interruptions for both: each takes as many operations as the call. */
+class Way {
+  private interrupted: (() => void) | undefined
+
+  constructor(
+    private readonly name: string,
+    private readonly options: WireOptions,
+    private readonly inFlight: Array<string>
+  ) {}
+
+  /** Sleeps in virtual time. */
+  wait(millis: number, onInterrupt?: () => void): Effect.Effect<void> {
+    const { inFlight, name } = this
+    const { actor, scheduler } = this.options
+    return Effect.async<void>((resume) => {
+      inFlight.push(name)
+      const arrived = () => {
+        inFlight.splice(inFlight.indexOf(name), 1)
+        this.interrupted = undefined
+      }
+      const cancel = scheduler.clock.after(actor.name, millis, () => {
+        arrived()
+        resume(Effect.void)
+      })
+      this.interrupted = () => {
+        arrived()
+        cancel()
+        onInterrupt?.()
+      }
+    })
+  }
+
+  /** Ends a wait that was interrupted. */
+  abandon(): void {
+    this.interrupted?.()
+  }
+}
+
 /** The database connection of one process. */
 export class FaultInjector {
   private readonly open = new Set<() => void>()
@@ -152,29 +190,22 @@ export class FaultInjector {
         lost()
         return refusal(false)
       }
-      const delayedRequest = before > 0 ? Effect.flatMap(this.wait(name, before), request) : request()
-      // A caller that is interrupted while it waits for the reply does not receive it.
-      return Effect.flatMap(delayedRequest, (value) =>
-        after > 0 ? Effect.flatMap(this.wait(name, after, lost), () => reply(value)) : reply(value)
+      const way = new Way(name, this.options, this.inFlight)
+      const delayedRequest = before > 0 ? Effect.flatMap(way.wait(before), request) : request()
+      const whole = Effect.flatMap(delayedRequest, (value) =>
+        // A caller that is interrupted while it waits for the reply does not receive it.
+        after > 0 ? Effect.flatMap(way.wait(after, lost), () => reply(value)) : reply(value)
       )
-    })
-  }
-
-  /** Sleeps in virtual time. One Effect operation instead of the dozen of `Effect.sleep` and `Effect.onInterrupt`. */
-  private wait(name: string, millis: number, onInterrupt?: () => void): Effect.Effect<void> {
-    const { actor, scheduler } = this.options
-    return Effect.async<void>((resume) => {
-      this.inFlight.push(name)
-      const arrived = () => void this.inFlight.splice(this.inFlight.indexOf(name), 1)
-      const cancel = scheduler.clock.after(actor.name, millis, () => {
-        arrived()
-        resume(Effect.void)
-      })
-      return Effect.sync(() => {
-        arrived()
-        cancel()
-        onInterrupt?.()
-      })
+      if (before <= 0 && after <= 0) return whole
+      return Effect.uninterruptibleMask((restore) =>
+        Effect.matchCauseEffect(restore(whole), {
+          onFailure: (cause) => {
+            way.abandon()
+            return Effect.failCause(cause)
+          },
+          onSuccess: Effect.succeed
+        })
+      )
     })
   }
 }

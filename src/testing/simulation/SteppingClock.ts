@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect } from "effect"
-import type { AlarmClock } from "../../core/LoopSchedule.js"
+import type { AlarmClock } from "../../core/Alarm.js"
 import { drawn } from "./Seed.js"
 
 // Virtual time that jumps from one sleeper to the next. It moves only when `step` is called.
@@ -145,13 +145,19 @@ export class SteppingClock {
           cancel()
         }
       },
+      // The end of the fiber cancels it, without a finalizer, which would take as many operations as the rest of a pass.
       sleep: (duration) =>
-        Effect.async<void>((resume) => {
-          const millis = Duration.toMillis(duration)
-          if (!Number.isFinite(millis)) return
-          const forget = this.after(owner, millis / pace, () => resume(Effect.void))
-          return Effect.sync(forget)
-        })
+        Effect.withFiberRuntime((fiber) =>
+          Effect.async<void>((resume) => {
+            const millis = Duration.toMillis(duration)
+            if (!Number.isFinite(millis)) return
+            const cancel = this.after(owner, millis / pace, () => {
+              fiber.removeObserver(cancel)
+              resume(Effect.void)
+            })
+            fiber.addObserver(cancel)
+          })
+        )
     }
   }
 

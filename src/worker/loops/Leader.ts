@@ -1,9 +1,12 @@
-import { Context, Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
+import { Cause, Context, Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { Leadership, TermEnded } from "../../cluster/Leadership.js"
+import { timeoutFail } from "../../core/Alarm.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import * as DurationText from "../../core/DurationText.js"
 import type { Term } from "../../core/Ids.js"
 import { type LeaderLoop, repeatLoop, type Step, single } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { untilClosed, whenClosed } from "../../core/Registration.js"
 import { Hints } from "../../database/Hints.js"
 import { repeatCounted } from "../../telemetry/LoopRunner.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
@@ -76,7 +79,10 @@ const make = Effect.gen(function* () {
   const campaign = Effect.gen(function* () {
     const sentAt = yield* steadyNow
     isUncertain = true
-    const term = yield* leadership.campaign(pod.id, lease).pipe(Effect.timeout(every))
+    const term = yield* timeoutFail(leadership.campaign(pod.id, lease), {
+      duration: every,
+      onTimeout: () => new Cause.TimeoutException(`no answer within ${DurationText.format(every)}`)
+    })
     isUncertain = false
     leadsUntil = sentAt + Duration.toMillis(lease)
     yield* set(term)
@@ -118,9 +124,9 @@ const make = Effect.gen(function* () {
             running = fiber
           })
         })
-      yield* Effect.acquireRelease(
-        Effect.sync(() => followers.add(follow)),
-        () => Effect.sync(() => followers.delete(follow))
+      yield* untilClosed(
+        () => void followers.add(follow),
+        () => void followers.delete(follow)
       )
       yield* follow(current)
     })
@@ -150,7 +156,7 @@ const make = Effect.gen(function* () {
   yield* Effect.forkScoped(repeatLoop(campaigning))
   const gauge = metrics.series(leads, {})
   yield* metrics.onRead(Effect.sync(() => gauge.set(Option.isSome(current) ? 1 : 0)))
-  yield* Effect.addFinalizer(() => Effect.sync(() => gauge.set(0)))
+  yield* whenClosed(() => gauge.set(0))
 
   return Leader.of({
     term: Effect.sync(() => current),

@@ -4,6 +4,7 @@ import { sharesTopic } from "../../cluster/Shares.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { untilClosed } from "../../core/Registration.js"
 import { patiently } from "../../database/Database.js"
 import { DatabaseTime } from "../../database/DatabaseClock.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -168,9 +169,9 @@ export const make = (serves: Serves) =>
     yield* runLoop(loop)
 
     const subscribe = (to: Set<() => void>) => (listener: () => void) =>
-      Effect.acquireRelease(
-        Effect.sync(() => void to.add(listener)),
-        () => Effect.sync(() => void to.delete(listener))
+      untilClosed(
+        () => void to.add(listener),
+        () => void to.delete(listener)
       )
 
     return PodHeartbeat.of({

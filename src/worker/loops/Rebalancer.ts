@@ -4,6 +4,7 @@ import { Shares, shareChanges, sharesTopic } from "../../cluster/Shares.js"
 import type { Term } from "../../core/Ids.js"
 import type { LeaderLoop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { whenClosed } from "../../core/Registration.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { Queue } from "../../queue/Queue.js"
@@ -74,7 +75,7 @@ export const make: Effect.Effect<
       count = names.length
     })
   yield* metrics.onRead(Effect.map(leader.term, (term) => gauge.set(Option.isSome(term) ? count : 0)))
-  yield* Effect.addFinalizer(() => Effect.sync(() => gauge.set(0)))
+  yield* whenClosed(() => gauge.set(0))
 
   const latch = makeLatch()
   yield* hints.subscribe(podsTopic, latch.open)

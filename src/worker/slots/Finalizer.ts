@@ -1,6 +1,7 @@
 import { Context, Duration, Effect, Exit, Layer, Schedule, type Scope } from "effect"
 import * as Batcher from "../../core/Batcher.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
+import { untilClosed, whenClosed } from "../../core/Registration.js"
 import { DatabaseConflict, type DatabaseError, isDataError } from "../../database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
@@ -171,11 +172,9 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   })
 
   // Runs before the batcher's last flush. Jobs whose result is lost here are rescued and run again.
-  yield* Effect.addFinalizer(() =>
-    Effect.sync(() => {
-      giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
-    })
-  )
+  yield* whenClosed(() => {
+    giveUpAt = steadyMillis(clock) + Duration.toMillis(lastTries)
+  })
 
   return {
     held: () => [...held],
@@ -185,9 +184,9 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
       return isBehind
     },
     onRoom: (listener) =>
-      Effect.acquireRelease(
-        Effect.sync(() => void listeners.add(listener)),
-        () => Effect.sync(() => void listeners.delete(listener))
+      untilClosed(
+        () => void listeners.add(listener),
+        () => void listeners.delete(listener)
       ),
     offer: batcher.offer,
     submit: (end) =>

@@ -1,4 +1,5 @@
 import { Effect, type Scope } from "effect"
+import { whenClosed } from "../../core/Registration.js"
 import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import { Pod } from "../Pod.js"
 import type { Claimer } from "./Claimer.js"
@@ -37,9 +38,7 @@ export const open = (options: {
         return isOpen
       }
     })
-    yield* Effect.addFinalizer(() =>
-      Effect.sync(() => {
-        isOpen = false
-      })
-    )
+    yield* whenClosed(() => {
+      isOpen = false
+    })
   })

@@ -1,4 +1,5 @@
 import { Cause, type Context, Duration, Effect, Exit, Fiber, identity, Option, Scope } from "effect"
+import { whenClosed } from "../../core/Registration.js"
 import * as Thrown from "../../core/Thrown.js"
 import type { End } from "../../queue/AttemptEnd.js"
 import type { HeldJob } from "../../queue/Queue.js"
@@ -66,12 +67,12 @@ export const make = <R>(context: SlotContext<R>): Effect.Effect<Slots, never, R 
       for (const { run } of slots.keys()) if (run !== undefined) return true
       return false
     }
-    const show = Effect.sync(() => {
+    const show = () => {
       metrics.series(slotsGauge, label).set(slots.size)
       metrics.series(busyGauge, label).set(running().length)
-    })
-    yield* metrics.onRead(show)
-    yield* Effect.addFinalizer(() => show)
+    }
+    yield* metrics.onRead(Effect.sync(show))
+    yield* whenClosed(show)
 
     /** Finalizes the job of a slot whose fiber has ended or was abandoned, and starts a replacement. */
     const replace = (slot: Slot, exit: Exit.Exit<void>): Effect.Effect<void> =>
