@@ -6,6 +6,7 @@ import { Database } from "../../src/database/Database.js"
 import * as MigrationFile from "../../src/database/MigrationFile.js"
 import * as Package from "../../src/database/Package.js"
 import * as TestDatabase from "../support/TestDatabase.js"
+import * as Effects from "../upgrades/Effects.js"
 
 /** The SHA-256 of migrations/0001_baseline.sql. It has been released and never changes. */
 const baseline = "e3fd6fa5eee399e534f3e5267a0f48b566bd093c4b5a9ca0fd0c51eee6876d2f"
@@ -37,5 +38,12 @@ describe("the schema", () => {
       const text = yield* current
       yield* Effect.promise(() => expect(text).toMatchFileSnapshot(recorded("schema.txt")))
     }).pipe(Effect.provide(TestDatabase.layer))
+  )
+
+  it.scopedLive("has a record of what each migration locks and reads, for `migrate --dry-run`", () =>
+    Effect.gen(function* () {
+      const text = yield* Effects.measure(Package.migrationsDirectory, yield* TestDatabase.empty)
+      yield* Effect.promise(() => expect(text).toMatchFileSnapshot(recorded(MigrationFile.effectsFile)))
+    })
   )
 })
