@@ -7,6 +7,7 @@ import SlowFirst from "./test/support/SlowFirst.js"
 
 const isLong = process.env.TEST_SIZE === "long"
 const isFaults = process.env.TEST_SIZE === "faults"
+const isDump = process.env.TEST_SIZE === "dump"
 
 // Set here because every process of the run inherits it; global-setup.ts removes the folder.
 if (process.env.TMPDIR === undefined) {
@@ -34,7 +35,13 @@ const sized = [
 /** The real faults, which `npm run test:faults` runs. */
 const faults = "test/faults/Faults.test.ts"
 
-const include = isFaults ? [faults] : isLong ? [...longTests, ...sized] : ["test/**/*.test.ts"]
+const include = isFaults
+  ? [faults]
+  : isDump
+    ? ["test/upgrades/MakeDump.ts"]
+    : isLong
+      ? [...longTests, ...sized]
+      : ["test/**/*.test.ts"]
 const reporters = isFaults ? ["./test/faults/FaultsReporter.ts"] : []
 
 /** Examples import the package by its name: they are given the build. */

@@ -6,6 +6,7 @@ import * as CommonOptions from "./CommonOptions.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
 import * as Command from "./kit/Command.js"
 import * as Input from "./kit/Input.js"
+import * as MigrationText from "./MigrationText.js"
 import * as Settings from "./Settings.js"
 import { printJson } from "./Terminal.js"
 
@@ -17,17 +18,9 @@ const layer = Migrations.layer.pipe(
 
 const preview = (json: boolean) =>
   Effect.gen(function* () {
-    const { applied, pending } = yield* Effect.flatMap(Migrations, (migrations) => migrations.state)
-    if (json) {
-      const shown = pending.map(({ name, sql }) => ({ name, sql }))
-      return yield* printJson({ applied: applied.length, pending: shown })
-    }
-    if (pending.length === 0)
-      return yield* Console.log(
-        `The schema is up to date (${applied.length} ${applied.length === 1 ? "migration" : "migrations"} applied).`
-      )
-    yield* Console.log(`${pending.length} pending:`)
-    for (const { name, sql } of pending) yield* Console.log(`\n-- ${name}\n${sql.trimEnd()}`)
+    const plan = yield* Effect.flatMap(Migrations, (migrations) => migrations.plan)
+    if (json) return yield* printJson({ applied: plan.applied.length, pending: plan.pending })
+    yield* Console.log(MigrationText.describe(plan))
   })
 
 const apply = (json: boolean) =>
@@ -42,10 +35,10 @@ export const command = Command.make({
   about: "Apply pending migrations. `serve` does this when it starts.",
   options: {
     ...CommonOptions.database,
-    dryRun: Input.flag("Print the SQL of pending migrations without applying them."),
+    dryRun: Input.flag("Print the statements of pending migrations, their locks and estimated times. Changes nothing."),
     json: CommonOptions.json
   },
-  examples: { "nightshift migrate --dry-run": "show pending migrations" },
+  examples: { "nightshift migrate --dry-run": "show what pending migrations would do" },
   run: ({ dryRun, json, ...given }) =>
     Effect.provide(dryRun ? preview(json) : apply(json), layer).pipe(
       Settings.configuredService(CommonOptions.databaseFlags(given))

@@ -2,6 +2,7 @@ import { Clock, Context, Effect, Layer, Option, Order, Schedule, Schema } from "
 import { Database } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
 import { type MigrationFile, type MigrationFileInvalid, readAll } from "./MigrationFile.js"
+import * as MigrationPlan from "./MigrationPlan.js"
 import * as Package from "./Package.js"
 import * as SqlStatements from "./SqlStatements.js"
 
@@ -91,6 +92,9 @@ export class Migrations extends Context.Tag("nightshift/database/Migrations")<
     /** Compares without changing anything. Fails if this release must not run on the database. */
     readonly state: Effect.Effect<SchemaState, MigrationError>
 
+    /** Describes the missing migrations: their locks, and how long they may take with the tables of this database. */
+    readonly plan: Effect.Effect<MigrationPlan.MigrationPlan, MigrationError>
+
     /**
      * Applies the missing migrations. Safe to call from several processes at once. Returns the migrations that this
      * call applied.
@@ -143,6 +147,17 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
 
       const state = Effect.gen(function* () {
         return yield* compare(yield* files, yield* applied, schema, code)
+      })
+
+      const plan = Effect.gen(function* () {
+        const { applied, pending } = yield* state
+        const sizes = yield* mapErrors(
+          sql<MigrationPlan.TableSize>`
+            select relname as table, nullif(reltuples, -1)::float8 as rows, pg_table_size(oid)::float8 as "tableBytes",
+              pg_indexes_size(oid)::float8 as "indexBytes"
+            from pg_catalog.pg_class where relnamespace = to_regnamespace(${schema}) and relkind = 'r'`
+        )
+        return { applied, pending: pending.map((file) => MigrationPlan.make(file, sizes)) }
       })
 
       /** Explains how to resolve the rejection. */
@@ -252,7 +267,7 @@ export const layerOf = (directory: string, code: Package.Version): Layer.Layer<M
         )
       }).pipe(explained)
 
-      return { state, migrate }
+      return { state, plan: explained(plan), migrate }
     })
   )
 

@@ -22,7 +22,10 @@ describe("nightshift migrate", () => {
       for (let time = 0; time < 2; time += 1) {
         const preview = yield* migrate(["--dry-run"])
         expect(preview).toMatchObject({ code: 0, stderr: "" })
-        expect(preview.stdout).toMatch(/^\d+ pending:\n\n-- 0001_baseline\n[\s\S]*create table job \(/)
+        expect(preview.stdout).toMatch(
+          /^-- \d+ migrations? pending\. Nothing was applied\.\n[\s\S]*\n-- 0001_baseline\n[\s\S]*create table job \(/
+        )
+        expect(preview.stdout).toContain("-- Locks no existing table.\n")
         expect(preview.stdout.split("\n").filter((line) => /^-- \d{4}_/.test(line))).toEqual(
           migrations.map((name) => `-- ${name}`)
         )
@@ -31,6 +34,21 @@ describe("nightshift migrate", () => {
       expect((yield* migrate(["--dry-run"])).stdout).toBe(
         `The schema is up to date (${migrations.length} ${migrations.length === 1 ? "migration" : "migrations"} applied).\n`
       )
+    })
+  )
+
+  it.scopedLive("prints the plan as JSON with --dry-run --json", () =>
+    Effect.gen(function* () {
+      const migrate = yield* onEmptyDatabase
+      const { applied, pending } = JSON.parse((yield* migrate(["--dry-run", "--json"])).stdout)
+      expect(applied).toBe(0)
+      expect(pending.map(({ name }: { name: string }) => name)).toEqual(migrations)
+      expect(pending[0]).toMatchObject({
+        oldestCode: "0.1.0",
+        seconds: 0,
+        sql: expect.stringContaining("create table job (")
+      })
+      expect(pending[0].statements[0]).toEqual({ sql: expect.stringMatching(/^create table job/), locks: [], work: [] })
     })
   )
 

@@ -6,8 +6,12 @@ import { Database } from "../../src/database/Database.js"
 import * as MigrationFile from "../../src/database/MigrationFile.js"
 import * as Package from "../../src/database/Package.js"
 import * as TestDatabase from "../support/TestDatabase.js"
+import * as Effects from "../upgrades/Effects.js"
 
-const recorded = join(Package.migrationsDirectory, "schema.txt")
+/** The SHA-256 of migrations/0001_baseline.sql. It has been released and never changes. */
+const baseline = "e3fd6fa5eee399e534f3e5267a0f48b566bd093c4b5a9ca0fd0c51eee6876d2f"
+
+const recorded = (file: string) => join(Package.migrationsDirectory, file)
 
 const current = Effect.gen(function* () {
   const files = yield* MigrationFile.readAll(Package.migrationsDirectory)
@@ -16,12 +20,30 @@ const current = Effect.gen(function* () {
 })
 
 describe("the schema", () => {
+  it.effect("keeps its baseline", () =>
+    Effect.gen(function* () {
+      const files = yield* MigrationFile.readAll(Package.migrationsDirectory)
+      const next = String(files.length + 1).padStart(4, "0")
+      expect(
+        files[0]?.checksum,
+        `migrations/0001_baseline.sql was edited. Databases that have applied it never see the edit, and processes refuse to start on them. Undo it (git checkout migrations/0001_baseline.sql) and write the change as migrations/${next}_noun.sql: see "Migrations" in CONTRIBUTING.md.`
+      ).toBe(baseline)
+    })
+  )
+
   it.scopedLive("changes only by new migrations", () =>
     Effect.gen(function* () {
       // Recorded with `npm run schema`. A line of an existing migration that differs here means that its file was edited:
       // databases in the field would never see the edit, so undo it and add a migration.
       const text = yield* current
-      yield* Effect.promise(() => expect(text).toMatchFileSnapshot(recorded))
+      yield* Effect.promise(() => expect(text).toMatchFileSnapshot(recorded("schema.txt")))
     }).pipe(Effect.provide(TestDatabase.layer))
+  )
+
+  it.scopedLive("has a record of what each migration locks and reads, for `migrate --dry-run`", () =>
+    Effect.gen(function* () {
+      const text = yield* Effects.measure(Package.migrationsDirectory, yield* TestDatabase.empty)
+      yield* Effect.promise(() => expect(text).toMatchFileSnapshot(recorded(MigrationFile.effectsFile)))
+    })
   )
 })

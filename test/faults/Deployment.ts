@@ -18,6 +18,8 @@ export interface PodOptions {
   readonly args?: ReadonlyArray<string>
   /** Whether callers may choose it; true by default. */
   readonly takesLoad?: boolean
+  /** The command of another release. */
+  readonly program?: string
   /** Start it again whenever it exits with an error, as an orchestrator does. */
   readonly restarts?: boolean
 }
@@ -66,6 +68,8 @@ export interface Deployment {
   readonly starting: () => ReadonlyArray<Nightshift.Running>
   /** Runs a command line to its end, for example the doctor. */
   readonly command: (...args: ReadonlyArray<string>) => Effect.Effect<Nightshift.Finished>
+  /** The same with the command of another release. */
+  readonly commandOf: (program: string, ...args: ReadonlyArray<string>) => Effect.Effect<Nightshift.Finished>
   /** The longest start of a pod, until it serves. */
   readonly bootMillis: () => number
   /** Whether a pod ended without writing its last counts. */
@@ -175,12 +179,13 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
     let lostCounts = false
     let bootMillis = 0
 
-    const launch = ({ args = [], env: more = {}, takesLoad = true }: PodOptions) =>
+    const launch = ({ args = [], env: more = {}, program, takesLoad = true }: PodOptions) =>
       Effect.gen(function* () {
         const began = performance.now()
         const running = yield* Nightshift.start(["serve", "--app", app, "--port", "0", ...args], {
           cwd,
-          env: { ...env, ...more }
+          env: { ...env, ...more },
+          ...(program === undefined ? {} : { program })
         })
         starting.add(running)
         let alive = true
@@ -300,9 +305,10 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       refusals,
       attempted,
       acknowledged,
+      // The jobs of the load.
       rows: ask<JobRow>(
         `select id, status, attempt, max_attempts as "attempts", result->>'run' as run, dead_reason as "reason"
-         from "${schema}".job where kind <> 'tick' order by id`
+         from "${schema}".job where kind <> 'tick' and kind not like 'shop.%' order by id`
       ),
       events: () => linesOf(ledger).filter((line) => line.event !== "absent"),
       absences: () => [
@@ -325,6 +331,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       serveToEnd: (more) => Nightshift.run(["serve", "--app", app, "--port", "0"], { cwd, env: { ...env, ...more } }),
       starting: () => [...starting],
       command: (...args) => Nightshift.run(args, { cwd, env }),
+      commandOf: (program, ...args) => Nightshift.run(args, { cwd, env, program }),
       bootMillis: () => bootMillis,
       lostCounts: () => lostCounts,
       warnings: () => warnings
