@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
 import { build as buildPages } from "vite"
 import { reachable } from "./declarations.mjs"
+import { licensesOf, notices } from "./licenses.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const dist = join(root, "dist")
@@ -28,6 +29,7 @@ const sourceStamp = () => {
     join(root, "tsconfig.json"),
     join(root, "tsconfig.build.json"),
     join(root, "scripts/declarations.mjs"),
+    join(root, "scripts/licenses.mjs"),
     fileURLToPath(import.meta.url)
   ]) {
     hash.update(file.slice(root.length)).update("\0").update(readFileSync(file)).update("\0")
@@ -63,6 +65,9 @@ const shared = {
 const requireLine =
   'import { createRequire as $createRequire } from "node:module"; const require = $createRequire(import.meta.url);'
 
+/** Node prints the line that threw an uncaught error. */
+const lineLimit = 160
+
 const outputsOf = ({ metafile }) => Object.keys(metafile.outputs).filter((output) => output.endsWith(".js"))
 
 const addRequire = (result) => {
@@ -74,6 +79,32 @@ const addRequire = (result) => {
 
 /** Without a `navigator`, as in Node 20, pg creates a Response to find out where it runs, which loads all of fetch. */
 const navigator = JSON.stringify({ userAgent: "Node.js" })
+
+/** Leaves out packages for features that Nightshift does not use: WebSockets, files over HTTP, random values. */
+const withoutUnused = {
+  name: "without-unused",
+  setup: (bundle) => {
+    bundle.onResolve({ filter: /^(fast-check|mime|ws)$/ }, ({ importer, path }) =>
+      /node_modules\/(effect|@effect\/platform-node)\//.test(importer) ? { path, namespace: "unused" } : undefined
+    )
+    bundle.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {}" }))
+  }
+}
+
+/** All builds share one file of yaml, which only programs with bots load. Except for the CLI, they import it from a folder of chunks. */
+const withSharedYaml = (path) => ({
+  name: "with-shared-yaml",
+  setup: (bundle) => bundle.onResolve({ filter: /^yaml$/ }, () => ({ path, external: true }))
+})
+const yaml = await build({
+  ...shared,
+  stdin: { contents: 'export { LineCounter, parseDocument, visit } from "yaml"', resolveDir: root },
+  outdir: undefined,
+  outfile: "dist/yaml.cjs",
+  format: "cjs",
+  splitting: false,
+  minify: true
+})
 
 // The library: the entry points for programs with Effect, which import Effect from the user's node_modules. `main` is the CLI
 // in that form, used when the process loads a module with handlers of Effect. All other packages are bundled.
@@ -88,6 +119,10 @@ const library = await build({
     typescript: "src/cli/TypeScriptHooks.ts"
   },
   external: [...peers, ...optional],
+  minifySyntax: true,
+  minifyWhitespace: true,
+  lineLimit,
+  plugins: [withoutUnused, withSharedYaml("../yaml.cjs")],
   define: { navigator },
   chunkNames: "chunks/[name]-[hash]"
 })
@@ -109,17 +144,6 @@ for (const name of entryPoints) {
     join(dist, `${name}.cjs`),
     `require("./guard.js").check("${name}")\nmodule.exports = require("./library/${name}.js")\n`
   )
-}
-
-/** Leaves out packages for features that the CLI does not use: WebSockets, files over HTTP, random values. */
-const withoutUnused = {
-  name: "without-unused",
-  setup: (bundle) => {
-    bundle.onResolve({ filter: /^(fast-check|mime|ws)$/ }, ({ importer, path }) =>
-      /node_modules\/(effect|@effect\/platform-node)\//.test(importer) ? { path, namespace: "unused" } : undefined
-    )
-    bundle.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {}" }))
-  }
 }
 
 /**
@@ -177,8 +201,8 @@ const promises = await build({
   entryPoints: { client: "src/client/index.ts", testing: "src/testing/index.ts" },
   define: { navigator },
   chunkNames: "promises/[name]-[hash]",
-  // Node prints the line that threw an uncaught error.
-  lineLimit: 160
+  plugins: [...whole.plugins, withSharedYaml("../yaml.cjs")],
+  lineLimit
 })
 addRequire(promises)
 
@@ -191,17 +215,18 @@ const cli = await build({
   format: "cjs",
   splitting: false,
   define: { "import.meta.url": "moduleUrl", navigator },
+  plugins: [...whole.plugins, withSharedYaml("./yaml.cjs")],
   write: false
 })
 const toAscii = (text) =>
   text.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
 writeFileSync(join(dist, "cli.cjs"), toAscii(cli.outputFiles[0].text))
 
-await build({ ...shared, entryPoints: { nightshift: "src/bin.ts" }, splitting: false })
+const bin = await build({ ...shared, entryPoints: { nightshift: "src/bin.ts" }, splitting: false })
 chmodSync(join(dist, "nightshift.js"), 0o755)
 
 // Mission Control: file names contain a hash, and references are relative, so that it works behind any path prefix.
-await buildPages({
+const pages = await buildPages({
   configFile: false,
   root: join(root, "src/dashboard/app"),
   base: "./",
@@ -209,6 +234,16 @@ await buildPages({
   esbuild: { jsx: "automatic", jsxImportSource: "preact" },
   build: { outDir: join(dist, "ui"), emptyOutDir: true, target: "es2022", modulePreload: { polyfill: false } }
 })
+
+const bundled = [
+  ...[library, promises, cli, bin, yaml].flatMap(({ metafile }) =>
+    Object.values(metafile.outputs).flatMap(({ inputs }) =>
+      Object.keys(inputs).filter((file) => !file.startsWith("unused:"))
+    )
+  ),
+  ...pages.output.flatMap(({ moduleIds = [] }) => moduleIds)
+]
+writeFileSync(join(dist, "THIRD_PARTY_LICENSES.txt"), notices(licensesOf(root, bundled)))
 
 const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin", "tsc")
 const types = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })

@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { command, must, pack, root, run, start } from "./installed.mjs"
+import { limits } from "./release/package.mjs"
 
 const work = mkdtempSync(join(tmpdir(), "nightshift-install-"))
 const tools = join(work, "tools")
@@ -182,7 +183,7 @@ try {
   console.log(
     `${filename}: ${(unpackedSize / 1e6).toFixed(1)} MB unpacked. With zod: ${count} packages, ${megabytes.toFixed(1)} MB on disk\n`
   )
-  if (unpackedSize > 9e6) failures.push("the package is over 9 MB")
+  if (unpackedSize > limits.unpacked) failures.push(`the package is over ${limits.unpacked / 1e6} MB`)
   if (count > 12 || scripts.length > 0) failures.push(`${count} packages, with install scripts: ${scripts.join(", ")}`)
   if (only === "") {
     failures.push(

@@ -26,10 +26,10 @@ export const must = async (...args) => {
 }
 
 /** Packs dist/ as it is. */
-export const pack = async (folder) => {
-  const packed = await must(root, "npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder])
-  const [{ filename, unpackedSize }] = JSON.parse(packed.stdout)
-  return { filename, tarball: join(folder, filename), unpackedSize }
+export const pack = async (folder, from = root) => {
+  const packed = await must(from, "npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder])
+  const [{ filename, files, size, unpackedSize }] = JSON.parse(packed.stdout)
+  return { filename, files, size, tarball: join(folder, filename), unpackedSize }
 }
 
 /** The file that `npx nightshift` runs. */

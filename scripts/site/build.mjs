@@ -140,6 +140,7 @@ export const build = (folder) => {
   const output = new Map([
     ...pages.map(({ html, path }) => [path, html]),
     ...[...markdown].map(([file, content]) => [file.slice("docs/".length), content]),
+    ["versions.json", JSON.stringify([{ version: site.version, path: "" }])],
     ["search.json", JSON.stringify(documents.map(({ found }) => found))],
     ["llms.txt", llms(nav, tasksOf(contents()))],
     ["llms-full.txt", ordered.map((file) => `<!-- ${file} -->\n\n${markdown.get(file).trim()}\n`).join("\n")]

@@ -7,9 +7,7 @@ import { root } from "../support/Nightshift.js"
 const below = (folder: string) =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`)
 
-const pages = [...readdirSync(root), ...below("docs"), ...below(".github")].filter(
-  (file) => file.endsWith(".md") && file !== "CHANGELOG.md"
-)
+const pages = [...readdirSync(root), ...below("docs"), ...below(".github")].filter((file) => file.endsWith(".md"))
 
 /** A page without its blocks of code, in which brackets and # have another meaning. */
 const proseOf = (file: string) => readFileSync(join(root, file), "utf8").replaceAll(/^ *```[\s\S]*?^ *```$/gm, "")

@@ -1,22 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { createServer } from "node:http"
-import type { AddressInfo } from "node:net"
+import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { extname, join, normalize } from "node:path"
+import { join } from "node:path"
 import { expect, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { build } from "../../scripts/site/build.mjs"
 import * as PageChecks from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
-
-const types: Readonly<Record<string, string>> = {
-  ".html": "text/html; charset=utf-8",
-  ".css": "text/css",
-  ".js": "text/javascript",
-  ".json": "application/json",
-  ".svg": "image/svg+xml",
-  ".png": "image/png"
-}
+import * as StaticFiles from "../support/StaticFiles.js"
 
 /** The built site on a local port, under a prefix as on a host for project pages. */
 class Site extends Context.Tag("nightshift/test/long/Site")<Site, string>() {
@@ -28,20 +18,7 @@ class Site extends Context.Tag("nightshift/test/long/Site")<Site, string>() {
         (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
       )
       build(folder)
-      const server = createServer((request, response) => {
-        const path = normalize(new URL(request.url ?? "/", "http://site").pathname.replace(/^\/nightshift\//, ""))
-        try {
-          const body = readFileSync(join(folder, path === "." ? "index.html" : path))
-          response.writeHead(200, { "content-type": types[extname(path)] ?? types[".html"] }).end(body)
-        } catch {
-          response.writeHead(404).end()
-        }
-      })
-      yield* Effect.acquireRelease(
-        Effect.async<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void))),
-        () => Effect.async<void>((resume) => void server.close(() => resume(Effect.void)))
-      )
-      return `http://127.0.0.1:${(server.address() as AddressInfo).port}/nightshift`
+      return yield* StaticFiles.serve(folder)
     })
   )
 }

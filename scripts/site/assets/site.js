@@ -1,4 +1,4 @@
-// Search, colours and the choice between promises and Effect. Every page is complete without it.
+// Search, colours, versions and the choice between promises and Effect. Every page is complete without it.
 const page = document.documentElement
 const base = new URL("..", import.meta.url)
 const store = (key, value) => {
@@ -20,6 +20,29 @@ themeButton?.addEventListener("click", () => {
   showTheme()
 })
 showTheme()
+
+// Versions: shows the same page of another version, or its first page if it has no such page.
+const offerVersions = async () => {
+  const versions = await (await fetch(new URL("versions.json", base))).json()
+  const label = document.querySelector(".version")
+  if (versions.length < 2 || label === null) return
+  const choice = document.createElement("select")
+  choice.className = "version"
+  choice.setAttribute("aria-label", "Version")
+  for (const { path, version } of versions) {
+    const shown = `v${version}`
+    choice.append(new Option(shown, path, shown === label.textContent, shown === label.textContent))
+  }
+  choice.addEventListener("change", async () => {
+    const other = new URL(choice.value, base)
+    const same = new URL(location.href.slice(base.href.length), other)
+    const isThere = await fetch(same, { method: "HEAD" }).then(({ ok }) => ok)
+    location.assign(isThere ? same : new URL("index.html", other))
+  })
+  label.replaceWith(choice)
+}
+// Pages that are opened as files cannot load the list.
+offerVersions().catch(() => {})
 
 // Tabs: the choice applies to all programs of all pages.
 const labels = { promise: "Promises", effect: "Effect" }
