@@ -213,7 +213,7 @@ const watch = async (instance, { jobs }) => {
 /** Serves queues until killed. */
 const idle = async (instance, { paused, queues }, { send }) => {
   await instance.work({ onJob: () => {}, keyed: false, paused, queues })
-  await send({ ready: true })
+  await send({ ready: { connections: await instance.connections?.() } })
   return new Promise(() => {})
 }
 

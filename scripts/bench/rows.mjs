@@ -106,10 +106,11 @@ const measureRemoteLatency = async (bench, { jobs }) => {
 
 const measureIdle = async (bench, { jobs }) => {
   const pod = bench.start("idle", { prepare: true, queues: 10 })
-  await pod.ready
-  const value = await bench.statements({ settle: 3 * share(jobs) + 0.5, seconds: Math.max(1, 15 * share(jobs)) })
+  const { connections } = await pod.ready
+  // Longer than the intervals of an idle process.
+  const value = await bench.statements({ settle: 3 * share(jobs) + 0.5, seconds: Math.max(1, 60 * share(jobs)) })
   await pod.end()
-  return { value }
+  return { value, connections }
 }
 
 const measureMemory = async (bench, { jobs }) => {

@@ -32,9 +32,9 @@ import { type OnEvent, reporting } from "./WorkerEvents.js"
 export interface ConnectOptions {
   /** The schema of Nightshift's tables. [DATABASE_SCHEMA, else nightshift] */
   readonly schema?: string | undefined
-  /** Maximum number of connections of the shift and its workers. [DATABASE_POOL, else 4 without a worker and 10 with one] */
+  /** Maximum number of connections of the shift and its workers. [DATABASE_POOL, else 4] */
   readonly pool?: number | undefined
-  /** Maximum number of additional connections for handlers in transactions. [DATABASE_HANDLER_POOL, else 10] */
+  /** Maximum number of additional connections for handlers in transactions. [DATABASE_HANDLER_POOL, else 3] */
   readonly handlerPool?: number | undefined
   /**
    * Where log lines go, at the levels of LOG_LEVEL: `console`, an object with the same methods, a pino logger, or `false` for

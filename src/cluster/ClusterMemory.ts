@@ -221,7 +221,11 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
               facts.queues.map((queue) => [queue, others.filter(({ queues }) => queues.includes(queue)).length + 1])
             ),
             otherReleases: new Map(facts.queues.flatMap((queue) => otherReleases(queue, facts, others))),
-            silent: silent(clock).flatMap(({ id }) => (id === facts.id ? [] : [id]))
+            silent: silent(clock).flatMap(({ id }) => (id === facts.id ? [] : [id])),
+            others: [...pods.keys()].filter((id) => id !== facts.id && !notLive.has(id)).length,
+            othersRunJobs: [...pods.values()].some(
+              ({ id, slots }) => id !== facts.id && slots.some(({ busy }) => busy > 0)
+            )
           }
         }),
       present: (within) =>
@@ -239,7 +243,7 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
           pods.delete(id)
           ids.delete(id)
           deadAfter.delete(id)
-          shares.removeWhere((pod) => pod === id)
+          shares.removeWhere((pod) => !pods.has(pod))
         }),
       removeDead: (silentFor) =>
         step((clock) => {

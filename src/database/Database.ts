@@ -55,9 +55,6 @@ export class Database extends Context.Tag("nightshift/database/Database")<
     /** Busy and idle connections of the handlers' pool, and statements that wait for one. */
     readonly handlerPoolUse: Effect.Effect<Pools.PoolUse>
 
-    /** Allows DATABASE_POOL connections. A client without that setting starts with fewer. */
-    readonly prepareForJobs: Effect.Effect<void>
-
     /** Maximum number of connections that this process opens to PostgreSQL. Undefined if a pooler is in between. */
     readonly maxConnections: Effect.Effect<number | undefined>
 
@@ -116,7 +113,6 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             poolUse: Effect.sync(pools.use),
             handlerPoolSize: config.handlerPool,
             handlerPoolUse: Effect.sync(pools.programUse),
-            prepareForJobs: Effect.sync(pools.prepareForJobs),
             maxConnections: Effect.sync(pools.maxConnections),
             unansweredStatements: Effect.sync(pools.unanswered),
             beginShutdown: pools.beginShutdown,

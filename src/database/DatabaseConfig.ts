@@ -60,10 +60,9 @@ export const settings = {
   pool: Setting.integer(
     {
       key: "DATABASE_POOL",
-      about:
-        "Maximum number of connections for Nightshift's own statements in this process. If unset, a program that runs no jobs opens at most 4."
+      about: "Maximum number of connections for Nightshift's own statements in this process. They are opened on demand."
     },
-    10,
+    4,
     { min: 2, max: 500 }
   ),
   handlerPool: Setting.integer(
@@ -72,7 +71,7 @@ export const settings = {
       about:
         "Maximum number of additional connections for handlers and the program's own statements. They are opened on demand."
     },
-    10,
+    3,
     { min: 1, max: 500 }
   ),
   statementTimeout: Setting.duration(
@@ -119,10 +118,7 @@ export const settings = {
 /** PostgreSQL settings of this process. The URL is absent with an embedded server and without a database. */
 export class DatabaseConfig extends Context.Tag("nightshift/database/DatabaseConfig")<
   DatabaseConfig,
-  Setting.Values<typeof settings> & {
-    /** Maximum number of connections until the process runs jobs, if lower than `pool`. */
-    readonly clientPool?: number | undefined
-  }
+  Setting.Values<typeof settings>
 >() {
   static readonly layer: Layer.Layer<DatabaseConfig, ConfigError> = Layer.effect(
     DatabaseConfig,

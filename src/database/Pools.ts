@@ -33,8 +33,6 @@ export interface Pools {
   readonly program: pg.Pool
   readonly use: () => PoolUse
   readonly programUse: () => PoolUse
-  /** Allows DATABASE_POOL connections, if the maximum was lower. */
-  readonly prepareForJobs: () => void
   /** Maximum number of connections, with the one for notifications. Undefined if a pooler is in between. */
   readonly maxConnections: () => number | undefined
   /** Number of connections closed because the server did not answer in time. */
@@ -206,7 +204,7 @@ export const open = (
       connections: connections[purpose],
       refusal: () => refusal
     })
-    const own = yield* poolOf(config, Math.min(config.pool, config.clientPool ?? config.pool), sharedBy("ours"))
+    const own = yield* poolOf(config, config.pool, sharedBy("ours"))
     const program = yield* poolOf(config, config.handlerPool, sharedBy("program"))
 
     // The server cancels a statement at its timeout; allow the connect timeout for its answer to arrive.
@@ -241,9 +239,6 @@ export const open = (
       program: routed(program, own, () => program),
       use: () => useOf(own),
       programUse: () => useOf(program),
-      prepareForJobs: () => {
-        own.options.max = config.pool
-      },
       maxConnections: () =>
         [...connections.ours].some(({ pooled }) => pooled)
           ? undefined

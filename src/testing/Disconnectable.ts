@@ -92,7 +92,14 @@ export const make = (
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin, deadAfter) =>
           unless(
-            { shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] },
+            {
+              shares: new Map(),
+              servingPods: new Map(),
+              otherReleases: new Map(),
+              silent: [],
+              others: 0,
+              othersRunJobs: false
+            },
             pods.beat(facts, state, liveWithin, deadAfter)
           ),
         holdLock: pods.holdLock,

@@ -1,7 +1,6 @@
 import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import {
-  Config,
   ConfigProvider,
   Context,
   DefaultServices,
@@ -23,7 +22,7 @@ import { type DurationInput, decode } from "../core/DurationText.js"
 import { Database, patiently } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
-import { DatabaseConfig, settings as databaseSettings } from "../database/DatabaseConfig.js"
+import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { DatabaseUrl } from "../database/DatabaseUrl.js"
 import type { Hints } from "../database/Hints.js"
@@ -132,7 +131,7 @@ export interface ClientOptions {
   readonly databaseUrl?: Redacted.Redacted | undefined
   /** Schema of Nightshift's tables. [DATABASE_SCHEMA] */
   readonly schema?: string | undefined
-  /** Connections for Nightshift's own statements. [DATABASE_POOL, else 4 until the process runs jobs, then 10] */
+  /** Connections for Nightshift's own statements. [DATABASE_POOL] */
   readonly pool?: number | undefined
   /** Additional connections for handlers. [DATABASE_HANDLER_POOL] */
   readonly handlerPool?: number | undefined
@@ -157,23 +156,6 @@ const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
   )
 }
 
-/** A client stores jobs with two connections, reads results with one and answers other calls. */
-const clientPool = 4
-
-/** Lowers the default of DATABASE_POOL until the process runs jobs. A value that was set is kept. */
-const configOf = (options: ClientOptions) => {
-  const config = databaseConfig(options)
-  if (options.pool !== undefined) return config
-  return Layer.effect(
-    DatabaseConfig,
-    Effect.gen(function* () {
-      const given = yield* Config.option(Config.string(databaseSettings.pool.key))
-      const values = yield* DatabaseConfig
-      return Option.isSome(given) ? values : { ...values, clientPool }
-    })
-  ).pipe(Layer.provide(config))
-}
-
 /** The queue on PostgreSQL for programs that enqueue jobs but run none. */
 export const client = (
   options: ClientOptions = {}
@@ -189,7 +171,7 @@ export const client = (
     Layer.provide(Migrations.layer),
     Layer.provideMerge(Database.layer),
     Layer.provide(options.databaseUrl === undefined ? urlFromConfig : DatabaseUrl.layerOf(options.databaseUrl)),
-    Layer.provide(configOf(options)),
+    Layer.provide(databaseConfig(options)),
     Layer.provideMerge(Metrics.layer)
   )
 

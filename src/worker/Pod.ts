@@ -42,9 +42,7 @@ export class Pod extends Context.Tag("nightshift/worker/Pod")<Pod, Omit<PodFacts
       metrics.series(info, { label: label ?? id, version }).set(1)
       // Absent in memory.
       const database = yield* Effect.serviceOption(Database)
-      const connections = Option.isNone(database)
-        ? undefined
-        : yield* Effect.zipRight(database.value.prepareForJobs, database.value.maxConnections)
+      const connections = Option.isNone(database) ? undefined : yield* database.value.maxConnections
       const host = { name: hostname(), pid: process.pid, node: process.version }
       return { id, label, version, host, connections, startedAt }
     }

@@ -95,39 +95,44 @@ describe("the connections of a cluster", () => {
     }).pipe(Effect.provide(TestDatabase.layer))
   )
 
-  it.scopedLive("are few in a program that only enqueues, unless its settings say otherwise", () =>
-    Effect.gen(function* () {
-      const url = Redacted.value(yield* DatabaseUrl)
-      const { sql } = yield* Database
-      const idle = job("idle", { payload: z.object({}), queue: "few" })
-      const opened = (name: string) =>
-        Effect.map(
-          sql<{ count: number }>`select count(*)::int as count from pg_stat_activity where application_name = ${name}`,
-          ([row]) => row?.count
-        )
-      /** Calls more than any pool has connections. */
-      const readAll = (shift: Shift) =>
-        Effect.promise(async () => {
-          const { id } = await shift.enqueue(idle, {})
-          await Promise.all(Array.from({ length: 100 }, () => shift.job(id)))
-        })
-      const open = (name: string, pool?: number) => {
-        vi.stubEnv("DATABASE_APPLICATION_NAME", name)
-        return Effect.acquireRelease(
-          Effect.promise(() => connect(url, { log: false, pool }).finally(() => vi.unstubAllEnvs())),
-          (shift) => Effect.promise(() => shift.close())
-        )
-      }
-      const few = yield* open("few")
-      yield* readAll(few)
-      expect(yield* opened("few")).toBe(4)
-      yield* Effect.promise(() => worker(few, { handlers: [idle.handle(() => {})] }))
-      yield* readAll(few)
-      expect(yield* opened("few")).toBeGreaterThan(4)
-      const more = yield* open("more", 6)
-      yield* readAll(more)
-      expect(yield* opened("more")).toBe(6)
-    }).pipe(Effect.provide(TestDatabase.layer))
+  it.scopedLive(
+    "are at most 8 in a process, 4 of them for Nightshift's own statements, unless its settings say otherwise",
+    () =>
+      Effect.gen(function* () {
+        const url = Redacted.value(yield* DatabaseUrl)
+        const { sql } = yield* Database
+        const idle = job("idle", { payload: z.object({}), queue: "few" })
+        const opened = (name: string) =>
+          Effect.map(
+            sql<{
+              count: number
+            }>`select count(*)::int as count from pg_stat_activity where application_name = ${name}`,
+            ([row]) => row?.count
+          )
+        /** Calls more than any pool has connections. */
+        const readAll = (shift: Shift) =>
+          Effect.promise(async () => {
+            const { id } = await shift.enqueue(idle, {})
+            await Promise.all(Array.from({ length: 100 }, () => shift.job(id)))
+          })
+        const open = (name: string, pool?: number) => {
+          vi.stubEnv("DATABASE_APPLICATION_NAME", name)
+          return Effect.acquireRelease(
+            Effect.promise(() => connect(url, { log: false, pool }).finally(() => vi.unstubAllEnvs())),
+            (shift) => Effect.promise(() => shift.close())
+          )
+        }
+        const few = yield* open("few")
+        yield* readAll(few)
+        expect(yield* opened("few")).toBe(4)
+        yield* Effect.promise(() => worker(few, { handlers: [idle.handle(() => {})] }))
+        yield* readAll(few)
+        expect(yield* opened("few")).toBe(4)
+        expect(yield* sql`select connections from nightshift.pod`).toEqual([{ connections: 8 }])
+        const more = yield* open("more", 6)
+        yield* readAll(more)
+        expect(yield* opened("more")).toBe(6)
+      }).pipe(Effect.provide(TestDatabase.layer))
   )
 
   it.scopedLive("are unknown behind a pooler, which has its own", () =>
@@ -137,7 +142,7 @@ describe("the connections of a cluster", () => {
         Effect.flatMap(Database, ({ maxConnections }) => maxConnections).pipe(
           Effect.provide(Layer.provide(Database.layer, [DatabaseUrl.layerOf(to), DatabaseConfig.layer]))
         )
-      expect(yield* most(url)).toBe(process.env.TEST_POOLER === undefined ? 21 : undefined)
+      expect(yield* most(url)).toBe(process.env.TEST_POOLER === undefined ? 8 : undefined)
       expect(yield* most(yield* PoolingProxy.open(url))).toBeUndefined()
     })
   )

@@ -15,16 +15,16 @@ const Quick = Job.make("quick", { payload: Schema.Struct({}), timeout: "1 minute
 const settings = Layer.setConfigProvider(
   ConfigProvider.fromMap(
     new Map([
-      ["DATABASE_POOL", "3"],
-      ["DATABASE_HANDLER_POOL", "3"],
       ["DATABASE_CONNECT_TIMEOUT", "2s"],
       ["QUEUE_HEARTBEAT", "200ms"]
     ])
   )
 )
 
-/** Three handlers that each report their start and hold a transaction until released. */
-const holding = (hold: (wait: Effect.Effect<void>) => Effect.Effect<void, unknown, Nightshift.Services>) =>
+type Hold = (wait: Effect.Effect<void>) => Effect.Effect<void, unknown, Nightshift.Services>
+
+/** Handlers that each report their start and hold a transaction until released. By default, three have a connection at a time. */
+const holding = (hold: Hold, { jobs = 3, make = Handler.make as typeof Handler.makeInTransaction } = {}) =>
   Effect.gen(function* () {
     const gate = yield* Deferred.make<void>()
     const url = yield* DatabaseUrl
@@ -33,14 +33,16 @@ const holding = (hold: (wait: Effect.Effect<void>) => Effect.Effect<void, unknow
       held += 1
       return Deferred.await(gate)
     })
-    const handlers = [Handler.make(Hold, () => hold(wait)), Handler.make(Quick, () => Effect.void)]
+    const handlers = [make(Hold, () => hold(wait)), Handler.make(Quick, () => Effect.void)]
     yield* Effect.gen(function* () {
       const { sql } = yield* Database
-      yield* Effect.replicateEffect(Hold.enqueue({}), 3)
+      yield* Effect.replicateEffect(Hold.enqueue({}), jobs)
       yield* Effect.repeat(
         Effect.sync(() => held),
         { until: (count) => count === 3, schedule: Schedule.spaced("10 millis") }
       )
+      const running = sql`select from nightshift.job where kind = 'hold' and status = 'running'`
+      yield* Effect.repeat(running, { until: (rows) => rows.length === jobs, schedule: Schedule.spaced("10 millis") })
       const beats = sql<{ pod: string; job: string }>`
         select (select max(heartbeat_at) from nightshift.pod)::text as pod,
           (select min(heartbeat_at) from nightshift.job where kind = 'hold')::text as job`
@@ -54,14 +56,16 @@ const holding = (hold: (wait: Effect.Effect<void>) => Effect.Effect<void, unknow
         until: ([now]) => now?.pod !== before?.pod && now?.job !== before?.job,
         schedule: Schedule.spaced("20 millis")
       })
-      expect(yield* sql`select from nightshift.job where kind = 'hold' and status = 'running'`).toHaveLength(3)
+      expect(yield* running).toHaveLength(jobs)
+      expect(yield* Effect.flatMap(Database, ({ handlerPoolUse }) => handlerPoolUse)).toMatchObject({ busy: 3 })
+      expect(held).toBe(3)
       yield* Deferred.succeed(gate, undefined)
       yield* Effect.repeat(sql`select from nightshift.job where status = 'done'`, {
-        until: (rows) => rows.length === 4,
+        until: (rows) => rows.length === jobs + 1,
         schedule: Schedule.spaced("20 millis")
       })
     }).pipe(
-      Effect.provide(Nightshift.layer({ handlers, queues: ["default"], databaseUrl: url })),
+      Effect.provide(Nightshift.layer({ handlers, queues: { default: 64 }, databaseUrl: url })),
       Effect.timeout("20 seconds"),
       Logger.withMinimumLogLevel(LogLevel.None)
     )
@@ -74,5 +78,12 @@ describe("handlers that hold every connection available to them", () => {
 
   it.scopedLive("do not block them through Nightshift's own transaction helpers", () =>
     holding((wait) => Effect.flatMap(Transactions, ({ run }) => run(wait)))
+  )
+
+  it.scopedLive("wait for each other without a time limit if they are transactional, and all end", () =>
+    holding((wait) => Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.zipRight(sql`select 1`, wait)), {
+      jobs: 63,
+      make: Handler.makeInTransaction
+    })
   )
 })

@@ -16,6 +16,7 @@ import * as Rescuer from "../../src/worker/loops/Rescuer.js"
 import { Pod } from "../../src/worker/Pod.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
 import { podFacts } from "../support/PodFacts.js"
+import { still } from "./StillHeartbeat.js"
 
 /** A dead pod with one job, beside a rescuer. */
 interface Story {
@@ -76,15 +77,12 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
 
     let wake = () => {}
     const heartbeat = Layer.succeed(PodHeartbeat, {
-      assignment: () => ({ shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] }),
-      onOrders: () => Effect.void,
+      ...still,
       onSilence: (listener) =>
         Effect.sync(() => {
           wake = listener
         }),
-      steadyFor: Effect.succeed(Duration.hours(1)),
-      undisturbedFor: Ref.get(undisturbed),
-      drain: Effect.void
+      undisturbedFor: Ref.get(undisturbed)
     })
     const loop = Layer.scopedDiscard(Effect.flatMap(Rescuer.make, runLoop)).pipe(
       Layer.provide([heartbeat, Metrics.layer, ClusterConfig.layer, WorkerConfig.layer]),

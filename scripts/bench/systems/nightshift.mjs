@@ -150,6 +150,8 @@ const open = async (url) => {
       Number((await pool.query("select count(*) from nightshift.job where kind = 'telegram.bench'")).rows[0].count),
     // Loads zod, which other rows do not use.
     workflows: async () => (await import("./nightshift-workflows.mjs")).openWorkflows(url),
+    /** The most connections that the worker may open. */
+    connections: async () => (await pool.query("select max(connections) as most from nightshift.pod")).rows[0].most,
     kept: async () =>
       Number((await pool.query("select count(*) from nightshift.job where status = 'done'")).rows[0].count),
     close: async () => {

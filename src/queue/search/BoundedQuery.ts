@@ -9,7 +9,8 @@ import { SearchTooSlow } from "./JobSearch.js"
 // long, and few connections run searches at once. Searches that no index supports run one at a time and share a time
 // budget: a single search starts immediately, and any number of them use at most a fifth of one connection.
 
-const atOnce = 3
+/** Connections for searches: at most 3, and 2 remain for heartbeats, claims and results, if the pool has as many. */
+const atOnce = (poolSize: number) => Math.max(1, Math.min(3, poolSize - 2))
 
 /** Milliseconds of scan time available at once, and refilled per millisecond. */
 const budget = { capacity: 3_000, refill: 0.2 }
@@ -38,7 +39,7 @@ export class BoundedQuery extends Context.Tag("nightshift/queue/BoundedQuery")<
       BoundedQuery,
       Effect.gen(function* () {
         const database = yield* Database
-        const places = yield* Effect.makeSemaphore(atOnce)
+        const places = yield* Effect.makeSemaphore(atOnce(database.poolSize))
         const turn = yield* Effect.makeSemaphore(1)
         const tooSlow = (timeout: Duration.DurationInput) => new SearchTooSlow({ seconds: Duration.toSeconds(timeout) })
 
