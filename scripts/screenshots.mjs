@@ -9,13 +9,11 @@
 //
 // The script waits for states of the page, not for times. A view that does not reach its state is reported at the end
 // and does not stop the other views. Exits with 1 if a view is missing or wider than its window.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync, readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
-import { chromium } from "playwright-core"
-import { findChromium, launchOptions } from "./chromium.mjs"
+import { startBrowser } from "./pictures/browser.mjs"
 import { setScene } from "./pictures/scene.mjs"
 import { readmeViewsOf, viewsOf } from "./pictures/views.mjs"
 
@@ -59,14 +57,6 @@ const problems = []
 const report = (problem) => {
   problems.push(problem)
   console.log(`  ! ${problem}`)
-}
-
-const startBrowser = async () => {
-  const found = findChromium()
-  if (found === undefined) throw new Error("no browser found; run node scripts/prepare-browser.mjs")
-  const home = mkdtempSync(join(tmpdir(), "nightshift-pictures-"))
-  const browser = await chromium.launch(launchOptions(found, home))
-  return { browser, stop: () => browser.close().finally(() => rmSync(home, { recursive: true, force: true })) }
 }
 
 /** Counts the requests that a page has sent and not received, except for its event stream. */

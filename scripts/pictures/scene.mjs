@@ -11,7 +11,8 @@ const startLimit = 90_000
 const fillLimit = 120_000
 const pollEvery = 500
 
-const startDemo = async (root) => {
+/** Starts the demo on a free port. */
+export const startDemo = async (root) => {
   const child = spawn(process.execPath, [join(root, "dist", "nightshift.js"), "demo", "--port", "0"], {
     stdio: ["ignore", "pipe", "inherit"]
   })
@@ -44,7 +45,8 @@ const startDemo = async (root) => {
   }
 }
 
-const clientOf = ({ origin, token }) => {
+/** Sends requests to the API of the demo. */
+export const clientOf = ({ origin, token }) => {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" }
   const send = async (method, path, body) => {
     const sent = body === undefined ? {} : { body: JSON.stringify(body) }

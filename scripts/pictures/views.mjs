@@ -154,10 +154,9 @@ export const viewsOf = ({ deadJob, pod, waitingJob }) => [
   }
 ]
 
-/** The README's pictures, one screenful each. */
+/** The pictures of README.md and docs/, one screenful each. */
 export const readmeViewsOf = ({ deadJob }) => [
   { file: "overview-light.png", hash: "#/overview", theme: "light" },
-  { file: "overview-dark.png", hash: "#/overview", theme: "dark" },
   { file: "job.png", hash: `#/jobs/${deadJob}`, theme: "light" },
   { file: "dead.png", hash: "#/dead", theme: "light" }
 ]
