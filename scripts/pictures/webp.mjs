@@ -14,12 +14,16 @@ const uint24 = (...values) => {
   return data
 }
 
-/** The image inside a WebP file: its only chunk, without the header of the file. */
+/** The chunk with the image of a WebP file. The browser may put a colour profile before it. */
 const imageOf = (file) => {
-  const name = file.toString("ascii", 12, 16)
-  if (name !== "VP8 ")
-    throw new Error(`The browser encoded a frame as ${name}: a frame must be a lossy image without alpha.`)
-  return file.subarray(12)
+  for (let at = 12; at < file.length; ) {
+    const name = file.toString("ascii", at, at + 4)
+    const end = at + 8 + file.readUInt32LE(at + 4)
+    if (name === "VP8 ") return file.subarray(at, end + (end % 2))
+    if (name === "ALPH" || name === "VP8L") break
+    at = end + (end % 2)
+  }
+  throw new Error("The browser did not encode a frame as a lossy image without alpha.")
 }
 
 /** One file of frames, each with its file, its place, its size and its duration in milliseconds. Plays for ever. */
