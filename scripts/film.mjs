@@ -168,6 +168,8 @@ try {
   await page.getByRole("heading", { level: 1 }).waitFor()
   await page.evaluate(addShell)
   await page.locator("canvas").first().waitFor()
+  // A process judges others after it has watched them for a while.
+  await sleep(25_000)
   const finish = record(page)
   await play(page, { client: clientOf(demo), database: demo.database, workers })
   const shots = await finish()
