@@ -52,17 +52,19 @@ describe("a worker whose database is unavailable", () => {
     const released = new Promise<void>((done) => {
       release = done
     })
-    const isRunning = new Promise<void>((started) => {
-      void worker(shift, {
-        handlers: [
-          outage.handle(async (_, { progress }) => {
-            started()
-            await released
-            await progress("half")
-            return "done"
-          })
-        ]
-      })
+    let started = () => {}
+    const isRunning = new Promise<void>((done) => {
+      started = done
+    })
+    await worker(shift, {
+      handlers: [
+        outage.handle(async (_, { progress }) => {
+          started()
+          await released
+          await progress("half")
+          return "done"
+        })
+      ]
     })
     const { id } = await shift.enqueue(outage, {})
     await isRunning

@@ -4,7 +4,8 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import * as Package from "../../src/database/Package.js"
 import * as Deployment from "../faults/Deployment.js"
-import { first, prove, startedIn, stopsWell } from "../faults/Steps.js"
+import { until } from "../faults/Pod.js"
+import { first, prove, stopsWell } from "../faults/Steps.js"
 import { survive } from "../faults/Survival.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 import * as Dump from "../upgrades/Dump.js"
@@ -81,6 +82,14 @@ const problemsIn = (pods: ReadonlyArray<Deployment.Pod>) =>
     .filter((line) => /"level":"(warn|error|fatal)/i.test(line))
     .filter((line) => !/"the heartbeat was [\d.]+s late|"heartbeat beat failed".*took longer than/.test(line))
 
+/** Enqueues jobs until the process runs one: the others may take all of the first ones. */
+const works = (deployment: Deployment.Deployment, { pid }: Deployment.Pod) => {
+  const runs = () => deployment.events().filter((event) => event.pid === pid).length
+  const before = runs()
+  const jobs = Array.from({ length: 10 }, () => ({ kind: "work", payload: { ms: 50 } }))
+  return until(`process ${pid} runs a job`, Effect.map(deployment.enqueue(jobs), runs), (count) => count > before)
+}
+
 describe("an upgrade of the dump of 0.1.0", () => {
   it.scopedLive(
     "under load: old and new processes share the jobs, each job of the dump ends, executions follow their journals",
@@ -105,19 +114,11 @@ describe("an upgrade of the dump of 0.1.0", () => {
               const late = yield* deployment.startPod()
               for (const pod of [...old, late]) {
                 yield* pod.untilReadyz(200)
-                yield* startedIn(
-                  deployment,
-                  pod,
-                  yield* deployment.enqueue(Array.from({ length: 40 }, () => ({ kind: "work", payload: { ms: 50 } })))
-                )
+                yield* works(deployment, pod)
               }
               const fresh = yield* deployment.startPod({ program })
               yield* Effect.forkScoped(labelParcels(deployment, fresh))
-              yield* startedIn(
-                deployment,
-                fresh,
-                yield* deployment.enqueue(Array.from({ length: 40 }, () => ({ kind: "work", payload: { ms: 50 } })))
-              )
+              yield* works(deployment, fresh)
               // Messages of old and new processes reach executions that either runs.
               yield* signal(late, "shop.order/A", "approval", { by: "bob" })
               for (const id of ["hangs", "queues"]) yield* signal(fresh, `shop.order/${id}`, "approval", { by: "bob" })
@@ -182,9 +183,13 @@ describe("an upgrade of the dump of 0.1.0", () => {
                 ]
               `)
               // The open batch of the dump has closed, and what it and the deaths owed has run.
-              const follow = yield* deployment.query<{ kind: string; about: string }>(
-                `select kind, coalesce(payload->>'about', payload->>'title') as about from nightshift.job
-                 where kind in ('shop.report', 'shop.alarm') and status = 'done' order by 1, 2`
+              const follow = yield* until(
+                "what the dump owes has run",
+                deployment.query<{ kind: string; about: string }>(
+                  `select kind, coalesce(payload->>'about', payload->>'title') as about from nightshift.job
+                   where kind in ('shop.report', 'shop.alarm') and status = 'done' order by 1, 2`
+                ),
+                (rows) => rows.length >= 8
               )
               expect(follow.map(({ about, kind }) => `${kind} ${about}`)).toMatchInlineSnapshot(`
                 [
@@ -232,7 +237,7 @@ describe("an upgrade of the dump of 0.1.0", () => {
         yield* stopsWell(old)
         const fresh = yield* deployment.startPod({ program })
         yield* fresh.untilReadyz(200)
-        yield* startedIn(deployment, fresh, yield* deployment.enqueue([{ kind: "work", payload: { ms: 1 } }]))
+        yield* works(deployment, fresh)
       }),
     300_000
   )
