@@ -25,9 +25,22 @@ export interface DuePoller {
 
 /** Wakes supervisors when their jobs become due. Closing the Scope stops it. */
 export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | WorkerConfig | Metrics | Scope.Scope> =
+  Effect.flatMap(Supervisors, (supervisors) => startFor(supervisors, "due poller"))
+
+/** What is woken when jobs of a queue are due. */
+export interface Polled {
+  readonly wake: () => void
+  /** The queue is polled while it wants slots. */
+  readonly slots: () => { readonly wanted: number }
+}
+
+/** The same for queues that may come and go. */
+export const startFor = (
+  supervisors: ReadonlyMap<string, Polled>,
+  loopName: string
+): Effect.Effect<DuePoller, never, Queue | WorkerConfig | Metrics | Scope.Scope> =>
   Effect.gen(function* () {
     const queue = yield* Queue
-    const supervisors = yield* Supervisors
     const { poll } = yield* WorkerConfig
     const latch = makeLatch()
     /** Queues that ran short since the last query. */
@@ -71,7 +84,7 @@ export const start: Effect.Effect<DuePoller, never, Queue | Supervisors | Worker
         Effect.suspend(() => (short.size > 0 ? Effect.sleep(minInterval) : Effect.void))
       )
     const loop: Loop = {
-      name: "due poller",
+      name: loopName,
       about: "waking queues when their jobs are due",
       schedule: until((now) => now + Duration.toMillis(untilNext), pause),
       runAtStart: true,
