@@ -25,7 +25,7 @@ const core = "core"
 // missing.
 const inside = {
   queue: [["settings", "search", "logs"], ["workflow"], ["claim", "admin", "why"], ["handoff"], ["enqueue"], ["batch"]],
-  http: [["."], ["access"], ["hooks", "uploads", "workflows", "bots", "jobs"], ["admin"], ["live"], ["server"]]
+  http: [["."], ["access"], ["hooks", "uploads", "workflows", "bots", "jobs", "work"], ["admin"], ["live"], ["server"]]
 }
 
 const sourceFiles = (src) =>

@@ -3,6 +3,7 @@ import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import * as executions from "./executions.mjs"
 import { month } from "./months.mjs"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
+import { offer, pull } from "./pull.mjs"
 import { median, quantile } from "./statistics.mjs"
 import { browse, keepService, openService } from "./tabs.mjs"
 import { inbox, transfer } from "./uploads.mjs"
@@ -275,6 +276,8 @@ export const measures = {
   transfer,
   receive,
   deliver,
+  offer,
+  pull,
   browse,
   flow,
   feed,

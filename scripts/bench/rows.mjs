@@ -134,6 +134,15 @@ const measureWebhook = async (bench, { jobs }) => {
   return rated
 }
 
+const measurePull = async (bench, { jobs }) => {
+  await bench.child("load", { prepare: true, jobs })
+  const service = bench.start("offer", {})
+  const endpoint = await service.ready
+  const rated = await bench.child("pull", { ...endpoint, outside: true, jobs })
+  await service.end()
+  return rated
+}
+
 const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",")
 
 /** Row title with its scaled count. */
@@ -228,6 +237,13 @@ export const rows = [
     unit: "rate",
     systems: ["nightshift", "bare-http"],
     measure: measureWebhook
+  },
+  {
+    id: "pull",
+    title: "drain of {n} by a remote worker, one connection",
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: measurePull
   },
   {
     id: "latency",

@@ -38,6 +38,7 @@ import { ClusterConfig } from "../worker/ClusterConfig.js"
 import * as ConnectionBudget from "../worker/ConnectionBudget.js"
 import * as Gauges from "../worker/Gauges.js"
 import * as PodLoops from "../worker/PodLoops.js"
+import { RemoteWorkers } from "../worker/remote/RemoteWorkers.js"
 import * as Shutdown from "../worker/Shutdown.js"
 import * as Worker from "../worker/Worker.js"
 import { WorkerConfig } from "../worker/WorkerConfig.js"
@@ -101,10 +102,11 @@ export const onServer = <E, R>(
         loops: Effect.all([...PodLoops.onDatabase, AccessCleanup.make, GatewaySweeper.make])
       })
     ),
-    Layer.provide([WorkerConfig.layer, PodLoops.configs]),
+    Layer.provide(PodLoops.configs),
     Layer.provideMerge(httpServer),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
-    Layer.provide(Layer.merge(ClusterConfig.layer, AccessConfig.layer)),
+    Layer.provide(RemoteWorkers.layer),
+    Layer.provide([ClusterConfig.layer, AccessConfig.layer, WorkerConfig.layer]),
     Layer.provide([Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions]),
     Layer.provide(GatewayLayer.onDatabase(hooks, app)),
     Layer.provideMerge(

@@ -228,6 +228,31 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
             )
           }
         }),
+      beatRemote: (workers, liveWithin) =>
+        step((clock) => {
+          for (const worker of workers) {
+            pods.set(worker.id, { ...worker, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })
+            ids.add(worker.id)
+          }
+          const notLive = quiet(liveWithin, clock)
+          const live = [...pods.values()].filter(({ draining, id }) => !draining && !notLive.has(id))
+          return new Map(
+            workers.map(({ id, queues }) => [
+              id,
+              {
+                shares: new Map(
+                  queues.flatMap((queue) => {
+                    const slots = shares.slotsOf(queue, id)
+                    return slots === undefined ? [] : [[queue, slots] as const]
+                  })
+                ),
+                servingPods: new Map(
+                  queues.map((queue) => [queue, live.filter((pod) => pod.queues.includes(queue)).length])
+                )
+              }
+            ])
+          )
+        }),
       present: (within) =>
         step((clock) => {
           const notPresent = quiet(within, clock)

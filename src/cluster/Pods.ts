@@ -65,6 +65,12 @@ export interface Assignment {
   readonly othersRunJobs: boolean
 }
 
+/** A worker outside of the cluster's processes, which sends its heartbeats to one of them. */
+export type RemotePod = PodFacts & PodState
+
+/** Ids of remote workers are UUIDs of version 8, derived from a name. Those of processes have version 7. */
+export const isRemote = (id: PodId): boolean => id.charAt(14) === "8"
+
 /** A pod that was removed because its lock was free. */
 export interface UnlockedPod {
   readonly id: PodId
@@ -96,6 +102,15 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
       liveWithin: Duration.Duration,
       deadAfter?: Duration.Duration
     ) => Effect.Effect<Assignment, DatabaseError>
+
+    /**
+     * Records the heartbeats of remote workers, which have no lock, with one statement. Returns their shares and the number of
+     * pods that serve their queues, like `beat`.
+     */
+    readonly beatRemote: (
+      workers: ReadonlyArray<RemotePod>,
+      liveWithin: Duration.Duration
+    ) => Effect.Effect<ReadonlyMap<PodId, Pick<Assignment, "shares" | "servingPods">>, DatabaseError>
 
     /**
      * Holds the pod's lock until the Scope closes, and takes it again when it is lost. The database frees it as soon as it

@@ -52,6 +52,15 @@ interface OrderRow {
   readonly beats: ReadonlyArray<readonly [PodId, string, number | null, boolean]> | null
 }
 
+interface RemoteRow {
+  readonly id: PodId
+  readonly known: boolean
+  /** Absent if the worker has none. */
+  readonly shares: Readonly<Record<string, number>> | null
+  /** Other pods, by queue. */
+  readonly others: Readonly<Record<string, number>> | null
+}
+
 const decodeSlots = Schema.decodeUnknownSync(
   Schema.Array(Schema.Struct({ queue: Schema.String, wanted: Schema.Int, have: Schema.Int, busy: Schema.Int }))
 )
@@ -143,6 +152,23 @@ const statementsOf = (schema: string) => ({
   values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13, $14, $15::jsonb,
     ${ServerIdentity.expression}, case when not ${isFree(schema, "$1::uuid::text")} then $16::int end)
   on conflict (id) do nothing`,
+
+  beatRemote: `
+  with hurry as materialized (
+    select set_config('synchronous_commit', 'off', true)
+  ), worker as materialized (
+    select id, slots, queues, kinds from jsonb_to_recordset($1::jsonb) as w(id uuid, slots jsonb, queues text[], kinds text[])
+  ), beaten as (
+    update ${schema}.pod p set heartbeat_at = ${instant("$2")}, slots = w.slots, queues = w.queues, kinds = w.kinds
+    from hurry, worker w where p.id = w.id returning p.id
+  )
+  select w.id, exists (select from beaten b where b.id = w.id) as known,
+    (select jsonb_object_agg(s.queue, s.slots) from ${schema}.share s where s.pod_id = w.id) as shares,
+    (select jsonb_object_agg(q.queue, (
+      select count(*) from ${schema}.pod p
+      where p.id <> w.id and p.id <> all($3::uuid[]) and not p.draining and q.queue = any(p.queues)))
+    from unnest(w.queues) as q(queue)) as others
+  from worker w`,
 
   live: `
   select ${podColumns} from ${schema}.pod where heartbeat_at > ${instant("$1")} order by id`,
@@ -298,6 +324,33 @@ const make = Effect.gen(function* () {
             others: others.filter(([id]) => !notLive.has(id)).length,
             othersRunJobs: others.some(([, , , runsJobs]) => runsJobs)
           } satisfies Assignment
+        })
+      ),
+    beatRemote: (workers, liveWithin) =>
+      writes.watch(
+        Effect.gen(function* () {
+          if (workers.length === 0) return new Map()
+          const quiet = yield* quietPods(liveWithin)
+          const now = yield* Clock.currentTimeMillis
+          const given = workers.map(({ id, kinds, queues, slots }) => ({ id, slots, queues, kinds }))
+          const rows = yield* mapErrors(
+            sql.unsafe<RemoteRow>(statements.beatRemote, [JSON.stringify(given), now, quiet])
+          )
+          const known = new Set(rows.filter((row) => row.known).map(({ id }) => id))
+          yield* Effect.forEach(
+            workers.filter(({ id }) => !known.has(id)),
+            (worker) => introduce(worker, worker, null, now),
+            { discard: true }
+          )
+          return new Map(
+            rows.map(({ id, others, shares }) => [
+              id,
+              {
+                shares: new Map(Object.entries(shares ?? {})),
+                servingPods: new Map(Object.entries(others ?? {}).map(([queue, count]) => [queue, count + 1]))
+              }
+            ])
+          )
         })
       ),
     present: (within) =>

@@ -21,6 +21,8 @@ import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import { ClusterConfig } from "../worker/ClusterConfig.js"
 import type { Services } from "../worker/Nightshift.js"
+import { RemoteWorkers } from "../worker/remote/RemoteWorkers.js"
+import { WorkerConfig } from "../worker/WorkerConfig.js"
 import * as Assets from "./Assets.js"
 
 // Mission Control inside another app: the routes of `nightshift serve` for its pages and its API, without a server, tokens
@@ -47,6 +49,7 @@ const config = Layer.succeed(ServerConfig, {
   port: 0,
   adminToken: Option.none(),
   viewerToken: Option.none(),
+  workerTokens: Option.none(),
   metricsToken: Option.none(),
   trustProxy: ""
 })
@@ -89,10 +92,12 @@ export const make = (
     const login = new AppLogin()
     const ui = Layer.effect(Pages.UiApp, Assets.make(options.loginUrl ?? ""))
     const layer = Layer.mergeAll(ApiApp.layerFor(login.identify), ui).pipe(
+      Layer.provide(RemoteWorkers.layer),
       Layer.provide([
         config,
         AccessConfig.layer,
         ClusterConfig.layer,
+        WorkerConfig.layer,
         AccessPg.layer,
         Bots.layerNone,
         Deliveries.layer

@@ -179,6 +179,27 @@ const make = Effect.gen(function* () {
           cancelRequested: pulses.flatMap(({ cancelRequested }) => cancelRequested)
         })
       ),
+    attempts: (pod, held) =>
+      Effect.map(
+        Effect.forEach(
+          byCell([...held.entries()], ([, job]) => holderOf(job)),
+          ([cell, some]) =>
+            Effect.map(
+              queueOf(cell)((queue) =>
+                queue.attempts(
+                  pod,
+                  some.map(([, job]) => job)
+                )
+              ),
+              (found) => some.map(([index], place) => [index, found[place]] as const)
+            ),
+          { concurrency: "unbounded" }
+        ),
+        (found) => {
+          const byIndex = new Map(found.flat())
+          return held.map((_, index) => byIndex.get(index))
+        }
+      ),
     progress: (job, progress) => queueOf(holderOf(job))((queue) => queue.progress(job, progress)),
     nextDue: (queues) =>
       Effect.map(

@@ -95,10 +95,12 @@ export const decoded = <A, I>(
   schema: Schema.Schema<A, I>,
   maxBytes: number
 ): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
-  Effect.flatMap(json(request, maxBytes), (body) =>
-    Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
-      faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
-    )
+  Effect.flatMap(json(request, maxBytes), (body) => decodedJson(body, schema))
+
+/** Decodes a JSON body. Fails with the first invalid field. */
+export const decodedJson = <A, I>(body: unknown, schema: Schema.Schema<A, I>): Effect.Effect<A, BadRequest> =>
+  Effect.mapError(Schema.decodeUnknown(schema)(body), (error) =>
+    faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body)
   )
 
 const broken = () =>

@@ -2,6 +2,7 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as ClientAddress from "./ClientAddress.js"
+import * as WorkerTokens from "./WorkerTokens.js"
 
 export const settings = {
   host: Setting.text(
@@ -20,6 +21,14 @@ export const settings = {
     key: "NIGHTSHIFT_VIEWER_TOKEN",
     about: "Grants read-only access to the API and Mission Control."
   }),
+  workerTokens: Setting.secret(
+    {
+      key: "NIGHTSHIFT_WORKER_TOKENS",
+      about:
+        "Tokens of remote workers and the queues whose jobs they may run: `<token>:images,mail`, several separated by spaces. `<token>:*` allows all queues. A token has at least 24 characters."
+    },
+    WorkerTokens.check
+  ),
   metricsToken: Setting.secret({
     key: "NIGHTSHIFT_METRICS_TOKEN",
     about: "Token required to read /metrics. If unset, /metrics is open to every client that can reach the port."

@@ -1,7 +1,7 @@
 import { Context, type Duration, Effect, type Either, type Exit, Runtime } from "effect"
-import type { JobId, Lease, PodId } from "../core/Ids.js"
+import { type JobId, type Lease, millisOf, type PodId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
-import type { FollowUp } from "../core/StoredJob.js"
+import type { FollowUp, Status } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { AttemptEnd } from "./AttemptEnd.js"
 import type { JobIdTaken, OuterTransactionFailed, QueueFull } from "./JobErrors.js"
@@ -73,6 +73,8 @@ export interface ClaimRequest {
    * have left to these, if it has room.
    */
   readonly releases?: ReadonlyArray<string> | undefined
+  /** Whether the jobs run in a remote worker. Their results may then arrive at another process. [false] */
+  readonly remote?: boolean | undefined
 }
 
 /** The workflow execution behind a claimed job. */
@@ -133,6 +135,19 @@ export interface HeldJob {
   readonly id: JobId
   readonly lease: Lease
 }
+
+/** An attempt that a pod began: still its own, or ended by the pod. */
+export type OwnAttempt =
+  | { readonly _tag: "Running"; readonly job: ClaimedJob }
+  /** With the status that the job has now. */
+  | { readonly _tag: "Ended"; readonly status: Status }
+
+/** How far the time of a lease may be after the start of its attempts, in milliseconds: ids of one process never repeat a time. */
+const leaseAhead = 1_000
+
+/** Whether an attempt that started at this time can be that of the lease. */
+export const isStartOf = (lease: Lease, startedAt: number | undefined): boolean =>
+  startedAt !== undefined && startedAt <= millisOf(lease) && startedAt > millisOf(lease) - leaseAhead
 
 /** Result of a heartbeat for the jobs a pod believes it holds. */
 export interface Pulse {
@@ -224,6 +239,15 @@ export class Queue extends Context.Tag("nightshift/queue/Queue")<
      * Renews the heartbeat of a pod's jobs. Returns the jobs that are lost and those whose cancellation was requested.
      */
     readonly heartbeat: (held: ReadonlyArray<HeldJob>) => Effect.Effect<Pulse, DatabaseError>
+
+    /**
+     * Reads attempts that a pod began, in the order given: undefined for those that another pod has, or that ended without
+     * the pod. An attempt that the pod returned to the queue unstarted is undefined too.
+     */
+    readonly attempts: (
+      pod: PodId,
+      held: ReadonlyArray<HeldJob>
+    ) => Effect.Effect<ReadonlyArray<OwnAttempt | undefined>, DatabaseError>
 
     /** Stores the progress of an attempt. Returns false if the lease was lost. */
     readonly progress: (job: HeldJob, progress: string) => Effect.Effect<boolean, DatabaseError>

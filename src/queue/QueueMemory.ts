@@ -10,21 +10,11 @@ import { type AttemptEnd, withoutSuperseded } from "./AttemptEnd.js"
 import * as JobAdminMemory from "./admin/JobAdminMemory.js"
 import * as OperationsMemory from "./admin/OperationsMemory.js"
 import * as BatchesMemory from "./batch/BatchesMemory.js"
+import { claimedOf, ownAttempt } from "./claim/AttemptsMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
-import {
-  begin,
-  die,
-  finish,
-  followUp,
-  isLinked,
-  type JobRow,
-  renewed,
-  rescue,
-  suspend,
-  tryAgain
-} from "./JobRowMemory.js"
+import { begin, die, finish, followUp, type JobRow, renewed, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { layerMemory } from "./Kinds.js"
@@ -50,7 +40,6 @@ import * as QueuesMemory from "./settings/QueuesMemory.js"
 import * as Routes from "./settings/Routes.js"
 import type { Wakeups } from "./Wakeups.js"
 import * as JobDiagnosisMemory from "./why/JobDiagnosisMemory.js"
-import { RunState } from "./workflow/RunState.js"
 import * as WorkflowsMemory from "./workflow/WorkflowsMemory.js"
 import { WorkflowTable } from "./workflow/WorkflowTableMemory.js"
 
@@ -84,41 +73,7 @@ const claimAll = (
   return [...due, ...left.slice(0, limit - due.length)].map((candidate) => {
     const row = begin(candidate, { lease, pod }, now)
     table.put(row)
-    return {
-      id: row.id,
-      lease,
-      queue: row.queue,
-      kind: row.kind,
-      version: row.version,
-      payload: JSON.parse(row.payload),
-      key: row.key,
-      attempt: row.attempt,
-      attempts: row.attempts,
-      crashCount: row.crashCount,
-      meta: row.meta === undefined ? undefined : JSON.parse(row.meta),
-      execution:
-        row.dedupe === undefined || row.woken === undefined
-          ? undefined
-          : {
-              id: row.dedupe.key,
-              woken: row.woken,
-              cancelled: row.cancelRequestedAt !== undefined || row.dying !== undefined,
-              dying: row.dying !== undefined,
-              cut: row.cut,
-              release: row.release,
-              continued: workflows.lifetimes.of(row.id).continued,
-              pinned: workflows.lifetimes.of(row.id).release,
-              crashed: row.crashCount > 0,
-              version: row.version,
-              run: { id: row.id, lease },
-              state: new RunState()
-            },
-      linked: isLinked(row),
-      isChild: row.isChild,
-      createdAt: row.createdAt,
-      runAt: row.runAt,
-      startedAt: now
-    }
+    return claimedOf(workflows, row, lease, now)
   })
 }
 
@@ -299,6 +254,8 @@ const make = (
         }
       })
       .pipe(Effect.zipLeft(idleUntil(untilRunning(table)))),
+  attempts: (pod, held) =>
+    table.atomically(() => held.map((job) => ownAttempt(workflows, pod, table.get(job.id), job))),
   progress: (job, progress) =>
     table.atomically((now) => {
       const row = heldBy(table, job)

@@ -13,6 +13,7 @@ import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as JobAdminPg from "./admin/JobAdminPg.js"
 import * as OperationsPg from "./admin/OperationsPg.js"
 import * as BatchesPg from "./batch/BatchesPg.js"
+import * as AttemptsPg from "./claim/AttemptsPg.js"
 import { ClaimCursors } from "./claim/ClaimCursor.js"
 import * as ClaimPg from "./claim/ClaimPg.js"
 import * as CoolingPg from "./claim/CoolingPg.js"
@@ -287,6 +288,7 @@ const make = Effect.gen(function* () {
     finalize: (ends, whenLocked) => retrying(finalize(ends, whenLocked)),
     heartbeat: (held) =>
       held.length === 0 ? Effect.succeed({ lost: [], cancelRequested: [] }) : retrying(heartbeat(held)),
+    attempts: AttemptsPg.make(database),
     progress,
     nextDue,
     pendingQueues,

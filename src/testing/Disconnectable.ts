@@ -65,6 +65,11 @@ export const make = (
         claim: (request) => unless([], queue.claim(request)),
         finalize: (ends, whenLocked) => unless([], queue.finalize(ends, whenLocked)),
         heartbeat: (held) => unless({ lost: [], cancelRequested: [] }, queue.heartbeat(held)),
+        attempts: (pod, held) =>
+          unless(
+            held.map(() => undefined),
+            queue.attempts(pod, held)
+          ),
         progress: (job, progress) => unless(true, queue.progress(job, progress)),
         nextDue: (queues) => unless(new Map(), queue.nextDue(queues)),
         pendingQueues: unlessLater([], queue.pendingQueues),
@@ -102,6 +107,7 @@ export const make = (
             },
             pods.beat(facts, state, liveWithin, deadAfter)
           ),
+        beatRemote: (workers, liveWithin) => unless(new Map(), pods.beatRemote(workers, liveWithin)),
         holdLock: pods.holdLock,
         removeUnlocked: (by) => unless([], pods.removeUnlocked(by)),
         present: (within) => unless([], pods.present(within)),

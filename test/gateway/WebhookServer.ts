@@ -74,6 +74,7 @@ const serverConfig = Layer.succeed(ServerConfig, {
   port: 0,
   adminToken: Option.none(),
   viewerToken: Option.none(),
+  workerTokens: Option.none(),
   metricsToken: Option.none(),
   trustProxy: ""
 })

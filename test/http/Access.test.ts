@@ -1,9 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Layer, Logger, Option } from "effect"
+import { Effect, Layer, Logger, Option, Redacted } from "effect"
 import { adminToken, layer, layerWithoutDatabase, TestServer, viewerToken } from "./TestServer.js"
 
 const id = "0198c0de-0000-7000-8000-000000000001"
 const json = { jobs: [{ kind: "greet", payload: 1 }] }
+
+const workerToken = "worker-sesame-worker-sesame"
+const withWorkers = { workerTokens: Option.some(Redacted.make(`${workerToken}:default`)) }
 
 /** Every route, with the admin's status on an empty queue. */
 const routes: ReadonlyArray<readonly [method: string, path: string, status: number, json?: unknown]> = [
@@ -27,6 +30,9 @@ const routes: ReadonlyArray<readonly [method: string, path: string, status: numb
   ["GET", "/api/v1/limits", 200],
   ["PATCH", "/api/v1/limits/github", 404, { rate: 2 }],
   ["POST", "/api/v1/limits/github/drain", 404],
+  ["POST", "/api/v1/work/claim", 200, { worker: { id: "w" }, queues: ["default"] }],
+  ["POST", "/api/v1/work/heartbeat", 200, { worker: { id: "w" }, jobs: [] }],
+  ["POST", "/api/v1/work/finish", 400, { worker: { id: "w" }, jobs: [] }],
   ["GET", "/api/v1/uploads", 200],
   ["POST", "/api/v1/workspaces/acme/tokens", 201],
   ["GET", "/api/v1/workspaces/acme/tokens", 200],
@@ -50,7 +56,10 @@ describe("access by role", () => {
       if (method === "GET") expect(viewed.status).toBe(status)
       else expect(viewed).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
       expect((yield* ask(method, path, { ...asked, token: adminToken })).status).toBe(status)
-    }).pipe(Effect.provide(layer()))
+      const worked = yield* ask(method, path, { ...asked, token: workerToken })
+      if (path.startsWith("/api/v1/work/") || path === "/api/v1/session") expect(worked.status).toBe(status)
+      else expect(worked).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
+    }).pipe(Effect.provide(layer(withWorkers)))
   )
 
   it.scopedLive("says whether the token is missing or wrong, and the same about every wrong token", () =>

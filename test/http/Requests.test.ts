@@ -110,7 +110,7 @@ describe("a path", () => {
 const memory = SchedulesMemory.layer.pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Transactions.layerMemory),
-  Layer.provide(Wakeups.layer)
+  Layer.provideMerge(Wakeups.layer)
 )
 
 const failing = (error: DatabaseError) =>

@@ -11,11 +11,14 @@ import * as ClusterPg from "../../src/cluster/ClusterPg.js"
 import type { Leadership } from "../../src/cluster/Leadership.js"
 import type { Pods } from "../../src/cluster/Pods.js"
 import { Lifecycle } from "../../src/core/Lifecycle.js"
+import type { Hints } from "../../src/database/Hints.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Bots } from "../../src/gateway/Bots.js"
 import { Deliveries } from "../../src/gateway/Deliveries.js"
 import { ApiApp } from "../../src/http/server/ApiApp.js"
 import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
+import { RemoteWorkers } from "../../src/worker/remote/RemoteWorkers.js"
+import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
 // The server loads this module at its start. Loaded here, it does not count towards the time of a test.
 import "../../src/http/server/ApiRoutes.js"
 import { DatabaseHealth } from "../../src/history/DatabaseHealth.js"
@@ -140,7 +143,7 @@ export type Configs = Partial<Config & Access>
 
 type JobActs = Queue | Queues | JobAdmin | Operations | Batches | Workflows | Kinds | Routes | Transactions
 type JobPorts = JobActs | JobSearch | JobLogs | JobOverview | JobDiagnosis
-type QueuePorts = JobPorts | Schedules | RateLimits
+type QueuePorts = JobPorts | Schedules | RateLimits | Wakeups.Wakeups | Hints
 export type Ports = QueuePorts | Pods | Leadership | HistoryPorts | Sessions | Audit | Idempotency | SavedViews
 
 const usualAccess: Access = {
@@ -156,6 +159,7 @@ const bothTokens: Config = {
   port: 0,
   adminToken: Option.some(Redacted.make(adminToken)),
   viewerToken: Option.some(Redacted.make(viewerToken)),
+  workerTokens: Option.none(),
   metricsToken: Option.none(),
   trustProxy: ""
 }
@@ -252,6 +256,12 @@ const measuresMemory = Layer.mergeAll(
 export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Configs = {}) =>
   layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, measuresMemory, AccessMemory.layer), behind, config)
 
+/** Of remote workers. The service reads NIGHTSHIFT_MASK for both configurations. */
+const workerConfig = ({ mask = [] }: Configs) =>
+  Layer.map(WorkerConfig.layer, (context) =>
+    Context.add(context, WorkerConfig, { ...Context.get(context, WorkerConfig), mask })
+  )
+
 export const layerOverAll = <R, E, I, U>(
   ports: Layer.Layer<Ports | R, E, I>,
   uploads: Uploads<U>,
@@ -259,7 +269,9 @@ export const layerOverAll = <R, E, I, U>(
   hooks: Hooks<Ports | Metrics | ServerConfig> = noHooks
 ) =>
   doorsOver(Layer.merge(ApiApp.layer, uploads.door), config, hooks).pipe(
-    Layer.provide(Layer.orDie(ClusterConfig.layer)),
+    Layer.provide(RemoteWorkers.layer),
+    Layer.provide(Layer.orDie(Layer.merge(ClusterConfig.layer, workerConfig(config)))),
+    Layer.provide(Metrics.layer),
     Layer.provideMerge(uploads.ports),
     Layer.provideMerge(Layer.provideMerge(kinds, ports))
   )
@@ -267,7 +279,7 @@ export const layerOverAll = <R, E, I, U>(
 const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
   Layer.provideMerge(QueueMemory.layer),
   Layer.provideMerge(Transactions.layerMemory),
-  Layer.provide(Wakeups.layer)
+  Layer.provideMerge(Wakeups.layer)
 )
 
 /** Everything but uploads, in memory. */

@@ -1,6 +1,7 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Database } from "../../src/database/Database.js"
+import * as AttemptsPg from "../../src/queue/claim/AttemptsPg.js"
 import * as ClaimSql from "../../src/queue/claim/ClaimSql.js"
 import * as ScanSql from "../../src/queue/claim/ScanSql.js"
 import * as JobSql from "../../src/queue/JobSql.js"
@@ -9,6 +10,7 @@ import * as TestDatabase from "../support/TestDatabase.js"
 const statements = JobSql.make("nightshift")
 const claims = ClaimSql.make("nightshift")
 const scans = ScanSql.make("nightshift")
+const { attempts } = AttemptsPg.statementsOf("nightshift")
 const id = "018f0000-0000-7000-8000-000000000000"
 const one = `{${id}}`
 
@@ -41,6 +43,7 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
   ["priorities between", scans.prioritiesBetween, ["{q}", "{1}", "{-32769}", "{32768}"]],
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
   ["heartbeat", statements.heartbeat, [one, one, 0]],
+  ["attempts of a remote worker", attempts, [one, one, id]],
   ["next due", statements.nextDue, ["{default}", "{0}"]]
 ]
 

@@ -138,6 +138,11 @@ const open = async (url) => {
       path: "/hooks/telegram/bench",
       headers: { "x-telegram-bot-api-secret-token": "bench" }
     }),
+    offer: async () => {
+      await client.run(widen(queueNames(1), false))
+      await client.run(Effect.flatMap(Queues, (settings) => settings.change("default", { maxWorkers: 1_000 })))
+      return { port: await serve(url, ["--queues", "none"]), token: adminToken }
+    },
     inbox: async () => {
       const port = await serve(url)
       const tokens = `http://127.0.0.1:${port}/api/v1/workspaces/bench/tokens`

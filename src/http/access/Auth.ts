@@ -5,12 +5,13 @@ import type { Role, RoleTokens, Sessions } from "../../access/Sessions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { CrossSiteRefused, Forbidden, HostRefused, type TooManyRequests, Unauthorized } from "../RequestErrors.js"
 import { isLoopback, type ServerConfig } from "../ServerConfig.js"
+import * as WorkerTokens from "../WorkerTokens.js"
 import type { Attempts } from "./Attempts.js"
 import type { CallerFacts } from "./Caller.js"
 import * as Credentials from "./Credentials.js"
 import { bearerOf, isSameOrigin, sameSecret } from "./Credentials.js"
 
-type Config = Pick<typeof ServerConfig.Service, "host" | "adminToken" | "viewerToken">
+type Config = Pick<typeof ServerConfig.Service, "host" | "adminToken" | "viewerToken" | "workerTokens">
 type Request = HttpServerRequest.HttpServerRequest
 
 /** Methods that change nothing. */
@@ -19,6 +20,9 @@ const loopbackHost = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
 
 /** The route for login and logout, the only changes that a viewer may make. */
 const sessionPath = "/api/v1/session"
+
+/** The routes for remote workers. */
+const workPath = "/api/v1/work/"
 
 const pathOf = ({ url }: Request) => url.split("?")[0]
 
@@ -90,8 +94,9 @@ export type Identify = Effect.Effect<CallerFacts | undefined, Refusal | HostRefu
 export const identify = (
   config: Config,
   { attempts, lasting, sessions }: Registers
-): Effect.Effect<CallerFacts, Refusal, Request> =>
-  Effect.gen(function* () {
+): Effect.Effect<CallerFacts, Refusal, Request> => {
+  const workers = WorkerTokens.read(config.workerTokens)
+  return Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const { authorization } = request.headers
     const reason = reasonOf(request)
@@ -100,7 +105,11 @@ export const identify = (
     if (authorization !== undefined) {
       const given = bearerOf(authorization) ?? ""
       const role = roleOf(given, tokens)
-      yield* attempts.token(request, given, role !== undefined)
+      const worker = WorkerTokens.find(workers, given)
+      yield* attempts.token(request, given, role !== undefined || worker !== undefined)
+      if (role === undefined && worker !== undefined) {
+        return { who: worker.who, role: "worker", queues: worker.queues, until: undefined, session: undefined, reason }
+      }
       if (role === undefined) return yield* unauthorized(config, "a token")
       return { who: `api:${role}`, role, until: undefined, session: undefined, reason }
     }
@@ -111,9 +120,18 @@ export const identify = (
     const { role, until } = session.value
     return { who: `ui:${role}`, role, until, session: { secret, lasts: sessions.lasts(secret, tokens) }, reason }
   })
+}
 
-/** Allows an admin everything, and a viewer to read and to log out. */
+/** Allows an admin everything, a viewer to read and to log out, and a worker to claim jobs and end them. */
 export const authorize = ({ role }: CallerFacts, request: Request): Effect.Effect<void, Forbidden> => {
+  if (role === "worker") {
+    const path = pathOf(request)
+    return path?.startsWith(workPath) || (path === sessionPath && request.method === "GET")
+      ? Effect.void
+      : new Forbidden({
+          message: `A token of NIGHTSHIFT_WORKER_TOKENS may only use ${workPath}claim, heartbeat and finish. Use the token of NIGHTSHIFT_ADMIN_TOKEN for other requests.`
+        })
+  }
   if (role === "admin" || reading.has(request.method) || pathOf(request) === sessionPath) return Effect.void
   return new Forbidden({
     message: "This login is read-only. Log in as an admin, or use the token of NIGHTSHIFT_ADMIN_TOKEN, to make changes."

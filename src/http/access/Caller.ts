@@ -1,5 +1,5 @@
-import { Context, Effect } from "effect"
-import type { Role } from "../../access/Sessions.js"
+import { Context, Effect, Schema } from "effect"
+import { Role } from "../../access/Sessions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 
 /** The caller of a request. Provided to every route after authentication. */
@@ -13,10 +13,16 @@ export class Caller extends Context.Reference<Caller>()("nightshift/http/Caller"
   })
 }) {}
 
+/** `worker` may only use the routes for remote workers. */
+export const CallerRole = Schema.Literal(...Role.literals, "worker")
+export type CallerRole = typeof CallerRole.Type
+
 export interface CallerFacts {
   /** The name in the audit log: how the caller connected and its role or name, such as `api:admin`. */
   readonly who: string
-  readonly role: Role
+  readonly role: CallerRole
+  /** The queues that a worker is restricted to. Undefined for all queues. */
+  readonly queues?: ReadonlyArray<string> | undefined
   /** When the login expires, in epoch milliseconds; undefined for a token. */
   readonly until: number | undefined
   /** The login; undefined for a token. */

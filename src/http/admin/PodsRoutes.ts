@@ -3,7 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Effect, type Layer, Option, Schema } from "effect"
 import { type Leader, Leadership } from "../../cluster/Leadership.js"
-import { Pods, type StoredPod } from "../../cluster/Pods.js"
+import { isRemote, Pods, type StoredPod } from "../../cluster/Pods.js"
 import { PodId } from "../../core/Ids.js"
 import type { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
@@ -33,7 +33,10 @@ export const PodView = Schema.Struct({
     description: "The PostgreSQL server that stored the last heartbeat: its address and start time."
   }),
   draining: Schema.Boolean.annotations({ description: "The process is shutting down and claims no new jobs." }),
-  leader: Schema.Boolean
+  leader: Schema.Boolean,
+  remote: Schema.Boolean.annotations({
+    description: "A remote worker, which claims jobs over HTTP. `host.node` is its runtime."
+  })
 }).annotations({ identifier: "Pod" })
 export type PodView = typeof PodView.Type
 
@@ -45,7 +48,8 @@ export const podView = (pod: StoredPod, leader: Option.Option<Leader>, now: numb
   heartbeatAgeSeconds: Math.max(0, now - pod.heartbeatAt) / 1000,
   // Rounded, so that live streams do not report every change.
   clockOffsetSeconds: pod.clockOffset === undefined ? null : Math.round(pod.clockOffset * 10) / 10,
-  leader: Option.exists(leader, (held) => held.pod === pod.id)
+  leader: Option.exists(leader, (held) => held.pod === pod.id),
+  remote: isRemote(pod.id)
 })
 
 const Answer = Schema.Struct({

@@ -19,6 +19,7 @@ import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import type { Schedules } from "../../schedule/Schedules.js"
 import type { Storage } from "../../uploads/Storage.js"
 import type { ClusterConfig } from "../../worker/ClusterConfig.js"
+import type { RemoteWorkers } from "../../worker/remote/RemoteWorkers.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
@@ -48,7 +49,7 @@ export class ApiApp extends Context.Tag("nightshift/http/ApiApp")<ApiApp, HttpAp
 }
 
 type Configs = ServerConfig | AccessConfig | ClusterConfig
-type OtherPorts = Schedules | RateLimits | Pods | Leadership | HistoryPorts | Storage | Tokens
+type OtherPorts = RemoteWorkers | Schedules | RateLimits | Pods | Leadership | HistoryPorts | Storage | Tokens
 type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
 type Needs = Configs | QueuePorts | Transactions | OtherPorts | Gateway | Memory | Lifecycle
@@ -61,10 +62,11 @@ const byToken = Effect.gen(function* () {
   const config = yield* ServerConfig
   const { sessionLasting } = yield* AccessConfig
   const registers = { sessions: yield* Sessions, attempts: yield* Attempts, lasting: sessionLasting }
+  const identified = Auth.identify(config, registers)
   const identify: Auth.Identify = Effect.gen(function* () {
     yield* Auth.checkHost(config)
     const request = yield* HttpServerRequest.HttpServerRequest
-    return Auth.isOpen(request) ? undefined : yield* Auth.identify(config, registers)
+    return Auth.isOpen(request) ? undefined : yield* identified
   })
   return identify
 })

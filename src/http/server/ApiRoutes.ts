@@ -33,6 +33,7 @@ import { Live } from "../live/Live.js"
 import * as StreamRoutes from "../live/StreamRoutes.js"
 import * as Problem from "../Problem.js"
 import * as UploadsRoutes from "../uploads/UploadsRoutes.js"
+import * as WorkRoutes from "../work/WorkRoutes.js"
 import * as WorkflowsRoutes from "../workflows/WorkflowsRoutes.js"
 import * as OpenApiTidy from "./OpenApiTidy.js"
 import * as SessionRoutes from "./SessionRoutes.js"
@@ -52,6 +53,7 @@ const Api = HttpApi.make("nightshift")
   .add(SchedulesRoutes.group)
   .add(WorkflowsRoutes.group)
   .add(StreamRoutes.group)
+  .add(WorkRoutes.group)
   .add(PodsRoutes.group)
   .add(LimitsRoutes.group)
   .add(MetricsRoutes.group)
@@ -92,6 +94,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     KindsRoutes.layer,
     SchedulesRoutes.layer,
     LimitsRoutes.layer,
+    WorkRoutes.layer,
     PodsRoutes.layer,
     MetricsRoutes.layer,
     BotsRoutes.layer,

@@ -26,6 +26,7 @@ const configOf = ({ host, port }: HealthAddress): Layer.Layer<ServerConfig, Conf
         port,
         adminToken: Option.none(),
         viewerToken: Option.none(),
+        workerTokens: Option.none(),
         metricsToken,
         trustProxy
       })

@@ -4,11 +4,11 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Option, Redacted, Schema } from "effect"
-import { Role, Sessions } from "../../access/Sessions.js"
+import { Sessions } from "../../access/Sessions.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import { Attempts } from "../access/Attempts.js"
 import { roleOf, tokensOf } from "../access/Auth.js"
-import { Caller } from "../access/Caller.js"
+import { Caller, CallerRole } from "../access/Caller.js"
 import * as Credentials from "../access/Credentials.js"
 import { isForeign } from "../access/Credentials.js"
 import * as Body from "../Body.js"
@@ -26,7 +26,7 @@ const Login = Schema.Struct({ token: WireText.Text }).annotations({
 })
 
 const SessionView = Schema.Struct({
-  role: Role,
+  role: CallerRole,
   until: Schema.NullOr(Instant.Moment).annotations({ description: "When an unused login expires; null for a token." }),
   environment: Schema.NullOr(Schema.String).annotations({
     description: "The value of NIGHTSHIFT_ENVIRONMENT; null if it is not set."

@@ -58,19 +58,22 @@ export const make = (
 ): Effect.Effect<Takes, never, Scope.Scope> => {
   const statements = named("claim", ClaimSql.make(schema))
 
-  const received = (queue: string, lease: Lease, now: number, rows: ReadonlyArray<ClaimedRow>) => {
+  const received = ({ queue, remote }: ClaimRequest, lease: Lease, now: number, rows: ReadonlyArray<ClaimedRow>) => {
     const claimed = rows.map(toClaimed(queue, lease, now)).sort((a, b) => a.place - b.place)
-    leases.took(
-      lease,
-      claimed.map(({ job }) => job.id)
-    )
+    // The results of a remote worker may arrive at other processes, so this one would never forget the lease.
+    if (remote !== true)
+      leases.took(
+        lease,
+        claimed.map(({ job }) => job.id)
+      )
     return claimed
   }
 
-  const send = (text: string, { limit, pod, queue }: ClaimRequest, now: number, parameters: ReadonlyArray<string>) => {
+  const send = (text: string, request: ClaimRequest, now: number, parameters: ReadonlyArray<string>) => {
+    const { limit, pod, queue } = request
     const lease = ids.lease(now)
     return Effect.map(direct.rows(text, [queue, now, limit, lease, pod, ...parameters]), (rows) =>
-      received(queue, lease, now, rows as unknown as ReadonlyArray<ClaimedRow>)
+      received(request, lease, now, rows as unknown as ReadonlyArray<ClaimedRow>)
     )
   }
 
@@ -118,7 +121,7 @@ export const make = (
       claims.forEach((claim, index) => {
         const [own, lease] = [rows[index], leased[index]]
         if (own === undefined || lease === undefined) return
-        const claimed = received(claim.claiming.queue, lease, now, own)
+        const claimed = received(claim.claiming, lease, now, own)
         if (claimed.some(({ job }) => job.execution !== undefined)) claim.claiming.cursor.hasExecutions = true
         taken.set(claim, claimed)
       })

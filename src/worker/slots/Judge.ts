@@ -19,13 +19,16 @@ import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 export type StopReason = "timeout" | "cancelled" | "lost" | "shutdown"
 
 /** What the end of an attempt depends on besides the job and its handler. */
-interface EndContext {
+export interface EndContext {
   readonly now: number
   /** Random number from 0 to 1, for jitter. */
   readonly chance: number
   /** The queue's backoff, if it has one. */
   readonly curve: () => Backoff.Backoff | undefined
 }
+
+/** What the end of an attempt depends on of its kind. */
+export type JudgedKind = Pick<JobKind<never>, "backoff" | "timeout">
 
 /** Longest delay of a job that this pod cannot run, so that another pod can claim it. */
 const longestElsewhere = Duration.seconds(30)
@@ -76,7 +79,7 @@ const unstorable = (whose: string, wait: Duration.Duration | undefined, error?: 
 const attemptOf = ({ attempt, execution }: ClaimedJob): number => (execution?.state.recorded === true ? 1 : attempt)
 
 /** The delay of the backoff. A backoff that throws or returns no duration is replaced by the default. */
-const backoffOf = (job: ClaimedJob, kind: JobKind<never>, at: EndContext) => {
+const backoffOf = (job: ClaimedJob, kind: JudgedKind, at: EndContext) => {
   const attempt = attemptOf(job)
   const fallback = Backoff.ladder(attempt, at.chance)
   try {
@@ -89,13 +92,7 @@ const backoffOf = (job: ClaimedJob, kind: JobKind<never>, at: EndContext) => {
 }
 
 /** A failure that uses up an attempt: retry after the backoff, or dead when no attempts are left. */
-const failed = (
-  job: ClaimedJob,
-  kind: JobKind<never>,
-  error: string,
-  at: EndContext,
-  after?: Duration.Duration
-): End => {
+const failed = (job: ClaimedJob, kind: JudgedKind, error: string, at: EndContext, after?: Duration.Duration): End => {
   if (attemptOf(job) >= job.attempts) return dies(job, "exhausted", error, at)
   const { fault, wait } = after === undefined ? backoffOf(job, kind, at) : { fault: undefined, wait: after }
   if (fault !== undefined)
@@ -107,7 +104,7 @@ const failed = (
 const waitOf = ({ after }: { readonly after?: number }): Duration.Duration | undefined =>
   after === undefined ? undefined : Duration.millis(after)
 
-const ofOutcome = (job: ClaimedJob, kind: JobKind<never>, outcome: Outcome.Outcome, at: EndContext): End => {
+const ofOutcome = (job: ClaimedJob, kind: JudgedKind, outcome: Outcome.Outcome, at: EndContext): End => {
   switch (outcome._tag) {
     case "Done":
       return done(job, outcome.result, at)
@@ -165,12 +162,7 @@ const suspended = (suspension: Suspension.Suspension): End =>
   })
 
 /** A handler that finished without being interrupted. Never throws: a result that cannot be read is a failure. */
-export const ofExit = (
-  job: ClaimedJob,
-  kind: JobKind<never>,
-  exit: Exit.Exit<unknown, unknown>,
-  at: EndContext
-): End => {
+export const ofExit = (job: ClaimedJob, kind: JudgedKind, exit: Exit.Exit<unknown, unknown>, at: EndContext): End => {
   try {
     return readExit(job, kind, Exit.isSuccess(exit) ? exit : Exit.failCause(Thrown.plainCause(exit.cause)), at)
   } catch (error) {
@@ -178,7 +170,7 @@ export const ofExit = (
   }
 }
 
-const readExit = (job: ClaimedJob, kind: JobKind<never>, exit: Exit.Exit<unknown, unknown>, at: EndContext): End => {
+const readExit = (job: ClaimedJob, kind: JudgedKind, exit: Exit.Exit<unknown, unknown>, at: EndContext): End => {
   if (Exit.isSuccess(exit)) {
     if (Outcome.isOutcome(exit.value)) return ofOutcome(job, kind, exit.value, at)
     return Suspension.isSuspension(exit.value) ? suspended(exit.value) : done(job, exit.value, at)
@@ -214,7 +206,7 @@ export const ofLate = (
 /** A handler that was interrupted. A lost job belongs to another pod, so nothing is written for it. */
 export const ofStop = (
   job: ClaimedJob,
-  kind: JobKind<never> | undefined,
+  kind: JudgedKind | undefined,
   reason: StopReason,
   at: EndContext,
   timeoutHint?: string

@@ -149,7 +149,7 @@ const heldBack = <R>(context: SlotContext<R>, kind: string, execution: ClaimedEx
   return CodeRelease.handBack(execution, releases, at(context).now)
 }
 
-export const at = <R>(context: SlotContext<R>) => ({
+export const at = (context: Pick<EndWriter, "clock" | "chance" | "curve">): Judge.EndContext => ({
   now: context.clock.unsafeCurrentTimeMillis(),
   chance: context.chance(),
   curve: context.curve
@@ -261,10 +261,16 @@ const runTransactional = <R>(
   })
 }
 
+/** What writes the results of attempts. */
+export type EndWriter = Pick<
+  SlotContext<unknown>,
+  "clock" | "failures" | "finalizer" | "maskText" | "metrics" | "releasesOf" | "chance" | "curve"
+> & { readonly registry: { readonly get: (kind: string) => Pick<Entry<never>, "followUp"> | undefined } }
+
 /** Passes the result of a run to the finalizer. */
-export const conclude = <R>(
-  context: SlotContext<R>,
-  run: Run,
+export const conclude = (
+  context: EndWriter,
+  run: Pick<Run, "job" | "began" | "lines">,
   end: End,
   unanswered?: ReadonlyArray<AttemptEnd>
 ): Effect.Effect<void> => {
@@ -276,30 +282,30 @@ export const conclude = <R>(
 }
 
 /** Passes the result of an unstarted job to the finalizer. */
-export const handOver = <R>(context: SlotContext<R>, job: ClaimedJob, end: End): Effect.Effect<void> => {
+export const handOver = (context: EndWriter, job: ClaimedJob, end: End): Effect.Effect<void> => {
   const shown = masked(context, job, released(context, job, followed(context, job, end)))
   const written = write(context, context.metrics.unstarted(job, shown))
   return Effect.zipLeft(written, context.failures.of(job, shown, context.clock.unsafeCurrentTimeMillis()))
 }
 
 /** Adds the release to a suspension. */
-const released = <R>(context: SlotContext<R>, { execution, kind }: ClaimedJob, end: End): End =>
+const released = (context: EndWriter, { execution, kind }: ClaimedJob, end: End): End =>
   end._tag === "Suspended" && execution !== undefined
     ? CodeRelease.suspended(end, execution, context.releasesOf(kind), at(context).now)
     : end
 
-const masked = <R>({ maskText }: SlotContext<R>, { payload }: ClaimedJob, end: End): End =>
+const masked = ({ maskText }: EndWriter, { payload }: ClaimedJob, end: End): End =>
   end._tag === "Done" || end.error === undefined ? end : { ...end, error: maskText(end.error, payload) }
 
 /** Adds the follow-up of a job that dies, if the code of its kind computes it. */
-const followed = <R>({ registry }: SlotContext<R>, { kind, payload, version }: ClaimedJob, end: End): End => {
+const followed = ({ registry }: EndWriter, { kind, payload, version }: ClaimedJob, end: End): End => {
   if (end._tag !== "Dead" || end.reason === "cancelled") return end
   const made = registry.get(kind)?.followUp?.(payload, version)
   return made === undefined || Either.isLeft(made) ? end : { ...end, followUp: made.right }
 }
 
 /** Waits only when the finalizer is full, which applies backpressure. */
-const write = <R>(context: SlotContext<R>, end: AttemptEnd): Effect.Effect<void> =>
+const write = (context: EndWriter, end: AttemptEnd): Effect.Effect<void> =>
   context.finalizer.offer(end) ? Effect.void : context.finalizer.submit(end)
 
 const timeouts = new WeakMap<JobKind<never>, number>()

@@ -19,6 +19,8 @@ const maxRunningJobs = 200
 
 /** Seconds. A pod beats every second; a later beat means a blocked event loop or a lost connection. */
 const lateBeat = 5
+/** Seconds. The service writes the heartbeats of remote workers every five seconds. */
+const lateRemoteBeat = 12
 
 /** Seconds. A smaller offset does not matter. */
 const offClock = 1
@@ -103,15 +105,19 @@ const PodCard = (props: {
       chips={
         <>
           {pod.leader ? <span class="chip">leader</span> : null}
+          {pod.remote ? <span class="chip">remote</span> : null}
           {pod.draining ? <span class="chip">draining</span> : null}
-          {pod.heartbeatAgeSeconds >= lateBeat ? <span class="chip bad">heartbeat late</span> : null}
+          {pod.heartbeatAgeSeconds >= (pod.remote ? lateRemoteBeat : lateBeat) ? (
+            <span class="chip bad">heartbeat late</span>
+          ) : null}
           {Math.abs(offset) >= offClock ? (
             <span class="chip bad">
               clock {Math.abs(offset)} s {offset > 0 ? "behind" : "ahead"}
             </span>
           ) : null}
           <span class="quiet small">
-            version {pod.version}, host {pod.host.name}, pid {pod.host.pid}, Node {pod.host.node}
+            version {pod.version}, host {pod.host.name}, pid {pod.host.pid}, {pod.remote ? "" : "Node "}
+            {pod.host.node}
           </span>
         </>
       }

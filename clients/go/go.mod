@@ -1,0 +1,3 @@
+module github.com/OWNER/nightshift/clients/go
+
+go 1.19

@@ -1,0 +1,555 @@
+// Package nightshift runs jobs of the Nightshift job queue in Go, over HTTP.
+package nightshift
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxBatch is the number of jobs in one request, which is also the limit of the service.
+const maxBatch = 1000
+
+// Handler runs a job. The context is cancelled when the job must stop, and Job.StopReason says why.
+// The returned value is the job's result. An error fails the attempt, unless it is made by Retry, Dead, Snooze, Throttled
+// or Cancelled.
+type Handler func(ctx context.Context, job *Job) (any, error)
+
+// Options of a Worker. URL, Token and Handlers are required.
+type Options struct {
+	// URL of the service, such as http://127.0.0.1:8787.
+	URL string
+	// Token is one of NIGHTSHIFT_WORKER_TOKENS of the service.
+	Token string
+	// Handlers by kind.
+	Handlers map[string]Handler
+	// Queues to claim from. By default the queues of the kinds, which a process must have registered.
+	Queues []string
+	// Concurrency is the maximum number of jobs that run at a time. [4]
+	Concurrency int
+	// Timeout of an attempt, unless it calls Job.Extend. [15 minutes]
+	Timeout time.Duration
+	// Wait is how long a claim waits for jobs, up to 50 seconds. [10 seconds]
+	Wait time.Duration
+	// Grace is how long running jobs may go on after a stop. [25 seconds]
+	Grace time.Duration
+	// Name in the list of processes. [host name and process id]
+	Name string
+	// Client sends the requests. [http.DefaultClient]
+	Client *http.Client
+	// Logf reports failed requests. [log.Printf]
+	Logf func(format string, args ...any)
+}
+
+// Error is a response that refuses a request.
+type Error struct {
+	Status  int
+	Tag     string
+	Message string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (%d): %s", e.Tag, e.Status, e.Message) }
+
+type outcome struct {
+	end map[string]any
+}
+
+func (o *outcome) Error() string { return fmt.Sprintf("%v: %v", o.end["outcome"], o.end["error"]) }
+
+// Retry fails the attempt. The job runs again after the delay.
+func Retry(err error, after time.Duration) error {
+	return &outcome{map[string]any{"outcome": "retry", "error": err.Error(), "afterSeconds": after.Seconds()}}
+}
+
+// Dead fails the job for good.
+func Dead(err error) error { return &outcome{map[string]any{"outcome": "dead", "error": err.Error()}} }
+
+// Snooze runs the job again after the delay. It uses up no attempt.
+func Snooze(after time.Duration) error {
+	return &outcome{map[string]any{"outcome": "snooze", "afterSeconds": after.Seconds()}}
+}
+
+// Throttled pauses a scope: "queue", "key" or "job". It uses up no attempt.
+func Throttled(after time.Duration, scope string) error {
+	return &outcome{map[string]any{"outcome": "throttled", "afterSeconds": after.Seconds(), "scope": scope}}
+}
+
+// Cancelled ends a job that was cancelled.
+func Cancelled() error { return &outcome{map[string]any{"outcome": "cancelled"}} }
+
+// Job is a claimed job. Its methods are safe for concurrent use.
+type Job struct {
+	ID       string          `json:"id"`
+	Lease    string          `json:"lease"`
+	Queue    string          `json:"queue"`
+	Kind     string          `json:"kind"`
+	Version  int             `json:"version"`
+	Payload  json.RawMessage `json:"payload"`
+	Key      *string         `json:"key"`
+	Meta     json.RawMessage `json:"meta"`
+	Attempt  int             `json:"attempt"`
+	Attempts int             `json:"attempts"`
+	Deadline string          `json:"deadline"`
+
+	mu       sync.Mutex
+	cancel   context.CancelFunc
+	reason   string
+	extend   time.Duration
+	progress any
+	lines    []map[string]any
+}
+
+// Extend moves the deadline to this long from the next heartbeat.
+func (j *Job) Extend(by time.Duration) { j.locked(func() { j.extend = by }) }
+
+// Progress is stored with the next heartbeat. Only the last value is sent.
+func (j *Job) Progress(value any) { j.locked(func() { j.progress = value }) }
+
+// Logf adds a line that is stored with the job when the attempt ends. Only the last 1000 lines are kept.
+func (j *Job) Logf(format string, args ...any) {
+	line := map[string]any{"at": time.Now().UTC().Format(time.RFC3339Nano), "message": fmt.Sprintf(format, args...)}
+	j.locked(func() {
+		j.lines = append(j.lines, line)
+		if len(j.lines) > maxBatch {
+			j.lines = j.lines[1:]
+		}
+	})
+}
+
+// StopReason says why the context was cancelled: cancelled, lost, timeout or shutdown.
+func (j *Job) StopReason() (reason string) {
+	j.locked(func() { reason = j.reason })
+	return reason
+}
+
+func (j *Job) locked(act func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	act()
+}
+
+func (j *Job) stop(reason string) {
+	j.locked(func() {
+		if j.reason == "" {
+			j.reason = reason
+		}
+	})
+	j.cancel()
+}
+
+func (j *Job) beat() map[string]any {
+	beat := map[string]any{"id": j.ID, "lease": j.Lease}
+	j.locked(func() {
+		beat["deadline"] = j.Deadline
+		if j.extend > 0 {
+			beat["extendSeconds"] = j.extend.Seconds()
+		}
+		if j.progress != nil {
+			beat["progress"] = j.progress
+		}
+		j.extend, j.progress = 0, nil
+	})
+	return beat
+}
+
+// Worker claims jobs and runs their handlers.
+type Worker struct {
+	options Options
+	about   map[string]any
+	mu      sync.Mutex
+	held    map[string]*Job
+	every   time.Duration
+	ends    chan ended
+}
+
+type ended struct {
+	job *Job
+	end map[string]any
+}
+
+// New makes a worker.
+func New(options Options) (*Worker, error) {
+	if len(options.Handlers) == 0 || options.URL == "" || options.Token == "" {
+		return nil, errors.New("nightshift: URL, Token and Handlers are required")
+	}
+	host, _ := os.Hostname()
+	if options.Concurrency <= 0 {
+		options.Concurrency = 4
+	}
+	if options.Timeout <= 0 {
+		options.Timeout = 15 * time.Minute
+	}
+	if options.Wait <= 0 {
+		options.Wait = 10 * time.Second
+	}
+	if options.Grace <= 0 {
+		options.Grace = 25 * time.Second
+	}
+	if options.Name == "" {
+		options.Name = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	if options.Client == nil {
+		options.Client = http.DefaultClient
+	}
+	if options.Logf == nil {
+		options.Logf = log.Printf
+	}
+	options.URL = strings.TrimRight(options.URL, "/")
+	about := map[string]any{
+		"id": fmt.Sprintf("%s-%d-%d-%d", host, os.Getpid(), time.Now().UnixNano(), rand.Int63()), "name": options.Name,
+		"runtime": strings.Replace(runtime.Version(), "go", "go ", 1), "host": host, "pid": os.Getpid(),
+	}
+	return &Worker{options: options, about: about, held: map[string]*Job{}, every: 10 * time.Second,
+		ends: make(chan ended, options.Concurrency)}, nil
+}
+
+// Run runs jobs until the context is cancelled, then lets running jobs finish for the grace period and returns the rest to the
+// queue. It returns an error if the service refuses the worker.
+func (w *Worker) Run(ctx context.Context) error {
+	drained := make(chan struct{})
+	var helpers sync.WaitGroup
+	helpers.Add(2)
+	go func() { defer helpers.Done(); w.beatLoop(drained) }()
+	go func() { defer helpers.Done(); w.finishLoop() }()
+	var running sync.WaitGroup
+	err := w.claimLoop(ctx, &running)
+	w.drain(&running)
+	close(drained)
+	close(w.ends)
+	helpers.Wait()
+	if _, leaveErr := w.post("heartbeat", map[string]any{"jobs": []any{}, "leave": true}, 5*time.Second); leaveErr != nil && err == nil {
+		w.options.Logf("nightshift: could not leave: %v", leaveErr)
+	}
+	return err
+}
+
+func (w *Worker) claimLoop(ctx context.Context, running *sync.WaitGroup) error {
+	slots := make(chan struct{}, w.options.Concurrency)
+	failures := 0
+	for {
+		// Wait for one free slot, then claim for all that are free.
+		select {
+		case <-ctx.Done():
+			return nil
+		case slots <- struct{}{}:
+		}
+		room := 1
+		for filling := true; filling && room < maxBatch; {
+			select {
+			case slots <- struct{}{}:
+				room++
+			default:
+				filling = false
+			}
+		}
+		jobs, err := w.claim(room)
+		for i := len(jobs); i < room; i++ {
+			<-slots
+		}
+		if err != nil {
+			if !isTransient(err) {
+				return err
+			}
+			w.options.Logf("nightshift: could not claim jobs, trying again: %v", err)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(delay(failures)):
+			}
+			failures++
+			continue
+		}
+		failures = 0
+		for _, job := range jobs {
+			job := job
+			jobCtx, cancel := context.WithCancel(context.Background())
+			job.cancel = cancel
+			w.mu.Lock()
+			w.held[job.ID+job.Lease] = job
+			w.mu.Unlock()
+			running.Add(1)
+			go func() {
+				defer func() { cancel(); <-slots; running.Done() }()
+				end := map[string]any{"outcome": "returned"}
+				if ctx.Err() == nil {
+					end = w.run(jobCtx, job)
+				}
+				w.conclude(job, end)
+			}()
+		}
+	}
+}
+
+func (w *Worker) claim(room int) ([]*Job, error) {
+	kinds := make([]string, 0, len(w.options.Handlers))
+	for kind := range w.options.Handlers {
+		kinds = append(kinds, kind)
+	}
+	body := map[string]any{"kinds": kinds, "max": room, "waitSeconds": w.options.Wait.Seconds(),
+		"timeoutSeconds": w.options.Timeout.Seconds()}
+	if len(w.options.Queues) > 0 {
+		body["queues"] = w.options.Queues
+	}
+	data, err := w.post("claim", body, w.options.Wait+30*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Jobs             []*Job
+		HeartbeatSeconds float64
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.every = time.Duration(answer.HeartbeatSeconds * float64(time.Second))
+	w.mu.Unlock()
+	return answer.Jobs, nil
+}
+
+func (w *Worker) run(ctx context.Context, job *Job) (end map[string]any) {
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			end = map[string]any{"outcome": "failed", "error": fmt.Sprintf("panic: %v\n%s", thrown, debug.Stack())}
+		}
+	}()
+	result, err := w.options.Handlers[job.Kind](ctx, job)
+	var other *outcome
+	if errors.As(err, &other) {
+		return other.end
+	}
+	if err != nil {
+		return map[string]any{"outcome": "failed", "error": err.Error()}
+	}
+	data, err := json.Marshal(result)
+	if err != nil {
+		return map[string]any{"outcome": "dead", "error": "its result is not JSON: " + err.Error()}
+	}
+	return map[string]any{"outcome": "done", "result": json.RawMessage(data)}
+}
+
+// conclude sends the result, unless the job is no longer the worker's.
+func (w *Worker) conclude(job *Job, end map[string]any) {
+	w.mu.Lock()
+	_, isHeld := w.held[job.ID+job.Lease]
+	w.mu.Unlock()
+	if !isHeld {
+		return
+	}
+	if reason := job.StopReason(); reason == "lost" || reason == "timeout" {
+		w.forget(job)
+		return
+	}
+	whole := map[string]any{"id": job.ID, "lease": job.Lease}
+	for name, value := range end {
+		whole[name] = value
+	}
+	job.locked(func() {
+		if len(job.lines) > 0 {
+			whole["log"] = job.lines
+		}
+	})
+	w.ends <- ended{job, whole}
+}
+
+func (w *Worker) forget(job *Job) {
+	w.mu.Lock()
+	delete(w.held, job.ID+job.Lease)
+	w.mu.Unlock()
+}
+
+func (w *Worker) drain(running *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() { running.Wait(); close(done) }()
+	select {
+	case <-done:
+		return
+	case <-time.After(w.options.Grace):
+	}
+	w.mu.Lock()
+	left := make([]*Job, 0, len(w.held))
+	for _, job := range w.held {
+		left = append(left, job)
+	}
+	w.mu.Unlock()
+	for _, job := range left {
+		job.stop("shutdown")
+		w.conclude(job, map[string]any{"outcome": "returned"})
+		// A handler that ends later sends nothing.
+		w.forget(job)
+	}
+}
+
+func (w *Worker) beatLoop(drained <-chan struct{}) {
+	for {
+		w.mu.Lock()
+		every := w.every
+		w.mu.Unlock()
+		select {
+		case <-drained:
+			return
+		case <-time.After(every):
+		}
+		w.mu.Lock()
+		jobs := make([]*Job, 0, len(w.held))
+		for _, job := range w.held {
+			jobs = append(jobs, job)
+		}
+		w.mu.Unlock()
+		for len(jobs) > 0 {
+			count := len(jobs)
+			if count > maxBatch {
+				count = maxBatch
+			}
+			w.beat(jobs[:count])
+			jobs = jobs[count:]
+		}
+	}
+}
+
+func (w *Worker) beat(jobs []*Job) {
+	held := map[string]*Job{}
+	beats := make([]any, 0, len(jobs))
+	for _, job := range jobs {
+		held[job.ID+job.Lease] = job
+		beats = append(beats, job.beat())
+	}
+	data, err := w.post("heartbeat", map[string]any{"jobs": beats}, time.Minute)
+	var answer struct {
+		Jobs []struct{ ID, Lease, Deadline string }
+		Stop []struct{ ID, Lease, Reason string }
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &answer)
+	}
+	if err != nil {
+		w.options.Logf("nightshift: could not send a heartbeat: %v", err)
+		return
+	}
+	for _, each := range answer.Jobs {
+		if job := held[each.ID+each.Lease]; job != nil {
+			job.locked(func() { job.Deadline = each.Deadline })
+		}
+	}
+	for _, each := range answer.Stop {
+		if job := held[each.ID+each.Lease]; job != nil {
+			job.stop(each.Reason)
+		}
+	}
+}
+
+// finishLoop sends results in batches. A request that got no response is repeated, which the service recognizes.
+func (w *Worker) finishLoop() {
+	for first := range w.ends {
+		batch := []ended{first}
+		for more := true; more && len(batch) < maxBatch; {
+			select {
+			case next, ok := <-w.ends:
+				if more = ok; ok {
+					batch = append(batch, next)
+				}
+			default:
+				more = false
+			}
+		}
+		w.finish(batch)
+	}
+}
+
+func (w *Worker) finish(batch []ended) {
+	ends := make([]any, 0, len(batch))
+	for _, each := range batch {
+		ends = append(ends, each.end)
+	}
+	for failures := 0; ; failures++ {
+		data, err := w.post("finish", map[string]any{"jobs": ends}, time.Minute)
+		if err == nil {
+			w.warnOfLost(data)
+			break
+		}
+		if !isTransient(err) || failures > 20 {
+			w.options.Logf("nightshift: the results of %d jobs were not stored: %v", len(batch), err)
+			break
+		}
+		w.options.Logf("nightshift: could not send the results of %d jobs, trying again: %v", len(batch), err)
+		time.Sleep(delay(failures))
+	}
+	for _, each := range batch {
+		w.forget(each.job)
+	}
+}
+
+func (w *Worker) warnOfLost(data []byte) {
+	var answer struct {
+		Jobs []struct {
+			ID    string
+			Error *struct{ Message string }
+		}
+	}
+	if json.Unmarshal(data, &answer) != nil {
+		return
+	}
+	for _, each := range answer.Jobs {
+		if each.Error != nil {
+			w.options.Logf("nightshift: job %s: %s", each.ID, each.Error.Message)
+		}
+	}
+}
+
+func (w *Worker) post(call string, body map[string]any, timeout time.Duration) ([]byte, error) {
+	body["worker"] = w.about
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, &Error{Status: 400, Tag: "BadRequest", Message: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, "POST", w.options.URL+"/api/v1/work/"+call, bytes.NewReader(data))
+	if err != nil {
+		return nil, &Error{Status: 400, Tag: "BadRequest", Message: err.Error()}
+	}
+	request.Header.Set("authorization", "Bearer "+w.options.Token)
+	request.Header.Set("content-type", "application/json")
+	response, err := w.options.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == 200 {
+		return text, nil
+	}
+	var answer struct{ Error struct{ Tag, Message string } }
+	if json.Unmarshal(text, &answer) != nil || answer.Error.Tag == "" {
+		answer.Error.Tag, answer.Error.Message = "Error", string(text)
+	}
+	return nil, &Error{Status: response.StatusCode, Tag: answer.Error.Tag, Message: answer.Error.Message}
+}
+
+func isTransient(err error) bool {
+	var refused *Error
+	return !errors.As(err, &refused) || refused.Status == 408 || refused.Status == 429 || refused.Status >= 500
+}
+
+func delay(failures int) time.Duration {
+	steps := []float64{0.5, 1, 2, 5, 10, 20}
+	if failures >= len(steps) {
+		failures = len(steps) - 1
+	}
+	return time.Duration(steps[failures] * (0.5 + rand.Float64()/2) * float64(time.Second))
+}

@@ -1,0 +1,440 @@
+"""Runs jobs of Nightshift (https://www.npmjs.com/package/nightshift) in Python, over HTTP.
+
+Uses the standard library only. See README.md.
+"""
+
+import http.client
+import json
+import logging
+import os
+import platform
+import queue
+import random
+import signal
+import socket
+import threading
+import time
+import traceback
+import urllib.parse
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+__version__ = "0.1.0"
+__all__ = ["Worker", "Job", "Retry", "Dead", "Snooze", "Throttled", "Cancelled", "NightshiftError"]
+
+log = logging.getLogger("nightshift")
+
+# Jobs in one request, which is also the limit of the service.
+_BATCH = 1000
+_BACKOFF_SECONDS = (0.5, 1, 2, 5, 10, 20)
+
+
+class NightshiftError(Exception):
+    """The service refused a request. `status` is the HTTP status, `tag` the name of the error."""
+
+    def __init__(self, status, tag, message):
+        super().__init__(f"{tag} ({status}): {message}")
+        self.status = status
+        self.tag = tag
+
+
+class _Outcome(Exception):
+    """Raised by a handler to end its attempt in another way than by a result."""
+
+    def end(self):
+        raise NotImplementedError
+
+
+class Retry(_Outcome):
+    """Fails the attempt. The job runs again after `after` seconds, or after the queue's backoff."""
+
+    def __init__(self, error, after=None):
+        super().__init__(error)
+        self.after = after
+
+    def end(self):
+        return _without_none(outcome="retry", error=str(self), afterSeconds=self.after)
+
+
+class Dead(_Outcome):
+    """Fails the job for good."""
+
+    def end(self):
+        return {"outcome": "dead", "error": str(self)}
+
+
+class Snooze(_Outcome):
+    """Runs the job again after `after` seconds. Uses up no attempt."""
+
+    def __init__(self, after):
+        super().__init__(f"snoozed for {after} s")
+        self.after = after
+
+    def end(self):
+        return {"outcome": "snooze", "afterSeconds": self.after}
+
+
+class Throttled(_Outcome):
+    """Pauses the queue, the jobs with the same key, or only this job. Uses up no attempt."""
+
+    def __init__(self, after=None, scope="queue"):
+        super().__init__(f"throttled by an upstream service, scope {scope}")
+        self.after = after
+        self.scope = scope
+
+    def end(self):
+        return _without_none(outcome="throttled", afterSeconds=self.after, scope=self.scope)
+
+
+class Cancelled(_Outcome):
+    """The handler stopped because its job was cancelled."""
+
+    def end(self):
+        return {"outcome": "cancelled"}
+
+
+def _without_none(**fields):
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class Job:
+    """A claimed job. Its methods may be called from any thread of the handler."""
+
+    def __init__(self, claimed, timeout):
+        self.id = claimed["id"]
+        self.lease = claimed["lease"]
+        self.kind = claimed["kind"]
+        self.queue = claimed["queue"]
+        self.payload = claimed["payload"]
+        self.version = claimed["version"]
+        self.key = claimed["key"]
+        self.meta = claimed["meta"]
+        self.attempt = claimed["attempt"]
+        self.attempts = claimed["attempts"]
+        self._deadline = claimed["deadline"]
+        self._timeout = timeout
+        self._extend = None
+        self._progress = None
+        self._lines = []
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self.stop_reason = None
+
+    @property
+    def stopped(self):
+        """Whether the handler should stop: `stop_reason` is cancelled, lost, timeout or shutdown."""
+        return self._stopped.is_set()
+
+    def wait(self, seconds):
+        """Sleeps, and returns early with True if the handler should stop."""
+        return self._stopped.wait(seconds)
+
+    def raise_if_stopped(self):
+        """Raises Cancelled if the job was cancelled or lost, or timed out."""
+        if self.stopped:
+            raise Cancelled(self.stop_reason)
+
+    def extend(self, seconds=None):
+        """Moves the deadline to `seconds` from the next heartbeat, by default to the worker's timeout."""
+        with self._lock:
+            self._extend = self._timeout if seconds is None else seconds
+
+    def progress(self, value):
+        """Stores the progress with the next heartbeat; only the last value is sent."""
+        with self._lock:
+            self._progress = value
+
+    def log(self, message, level="info"):
+        """Adds a line that is stored with the job when the attempt ends."""
+        line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "level": level, "message": str(message)}
+        with self._lock:
+            self._lines = [*self._lines[-999:], line]
+
+    def _stop(self, reason):
+        self.stop_reason = self.stop_reason or reason
+        self._stopped.set()
+
+    def _beat(self):
+        with self._lock:
+            beat = {"id": self.id, "lease": self.lease, "deadline": self._deadline}
+            if self._extend is not None:
+                beat["extendSeconds"] = self._extend
+            if self._progress is not None:
+                beat["progress"] = self._progress
+            self._extend = self._progress = None
+            return beat
+
+    def _end(self, end):
+        with self._lock:
+            held = {"id": self.id, "lease": self.lease, **end}
+            return {**held, "log": self._lines} if self._lines else held
+
+
+class _Client:
+    """Sends requests over one connection per thread."""
+
+    def __init__(self, url, token):
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"url must be an http:// or https:// URL, got {url!r}")
+        self._make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port = parts.hostname, parts.port
+        self._prefix = parts.path.rstrip("/") + "/api/v1/work/"
+        self._headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
+        self._local = threading.local()
+        self._open = set()
+
+    def close(self):
+        for connection in list(self._open):
+            connection.close()
+
+    def post(self, call, body, timeout=60):
+        """Returns the response. Raises NightshiftError, or OSError if there is none."""
+        data = json.dumps(body, allow_nan=False).encode()
+        kept = getattr(self._local, "connection", None)
+        self._local.connection = None
+        connection = kept or self._make(self._host, self._port)
+        self._open.add(connection)
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        try:
+            connection.request("POST", self._prefix + call, data, self._headers)
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            self._open.discard(connection)
+            raise error if isinstance(error, OSError) else ConnectionError(repr(error)) from error
+        if response.will_close:
+            self._open.discard(connection)
+        else:
+            self._local.connection = connection
+        return self._parsed(response.status, text)
+
+    @staticmethod
+    def _parsed(status, text):
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = {}
+        if status == 200:
+            return answer
+        error = answer.get("error", {}) if isinstance(answer, dict) else {}
+        raise NightshiftError(status, error.get("tag", "Error"), error.get("message", text[:200].decode("utf-8", "replace")))
+
+
+def _is_transient(error):
+    return not isinstance(error, NightshiftError) or error.status in (408, 429, 500, 502, 503, 504)
+
+
+class Worker:
+    """Claims jobs and runs their handlers in threads."""
+
+    def __init__(self, url, token, queues=None, concurrency=4, timeout=900, wait=10, grace=25, name=None):
+        """
+        queues: names of queues; by default the queues of the kinds, which a process must have registered.
+        concurrency: maximum number of jobs that run at a time.
+        timeout: seconds that an attempt may run, unless it calls job.extend().
+        wait: seconds that a claim waits for jobs, up to 50. A stop takes up to this long.
+        grace: seconds that running jobs get to finish after a stop.
+        """
+        self._client = _Client(url, token)
+        self._queues = queues
+        self._concurrency = concurrency
+        self._timeout = timeout
+        self._wait = wait
+        self._grace = grace
+        self._about = {
+            "id": str(uuid.uuid4()),
+            "name": name or f"{socket.gethostname()}-{os.getpid()}",
+            "runtime": f"python {platform.python_version()}",
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+        }
+        self._handlers = {}
+        self._held = {}
+        self._lock = threading.Lock()
+        self._free = threading.Semaphore(concurrency)
+        self._stopping = threading.Event()
+        self._drained = threading.Event()
+        self._ends = queue.SimpleQueue()
+        self._heartbeat_seconds = 10
+
+    def job(self, kind):
+        """Decorator for the handler of a kind: a function of the payload and the Job. It returns the result."""
+
+        def register(handler):
+            self._handlers[kind] = handler
+            return handler
+
+        return register
+
+    def stop(self):
+        """Stops claiming. `run` returns when the running jobs have ended, or after the grace period."""
+        self._stopping.set()
+
+    def run(self, signals=(signal.SIGTERM, signal.SIGINT)):
+        """Runs jobs until `stop` is called or a signal arrives. Signals work only in the main thread."""
+        if not self._handlers:
+            raise ValueError("the worker has no handlers; add some with @worker.job(kind)")
+        if threading.current_thread() is threading.main_thread():
+            for number in signals:
+                signal.signal(number, lambda *_: self.stop())
+        helpers = [threading.Thread(target=target, daemon=True) for target in (self._beat_loop, self._finish_loop)]
+        for helper in helpers:
+            helper.start()
+        pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="nightshift")
+        try:
+            self._claim_loop(pool)
+        finally:
+            self._stopping.set()
+            self._drain()
+            for helper in helpers:
+                helper.join()
+            pool.shutdown(wait=False)
+            self._client.close()
+
+    def _claim_loop(self, pool):
+        failures = 0
+        while not self._stopping.is_set():
+            # Wait for one free slot, then claim for all that are free.
+            if not self._free.acquire(timeout=0.5):
+                continue
+            room = 1
+            while room < self._concurrency and self._free.acquire(blocking=False):
+                room += 1
+            try:
+                claimed = self._claim(room)
+                failures = 0
+            except (OSError, NightshiftError) as error:
+                self._free.release(room)
+                if not _is_transient(error):
+                    raise
+                log.warning("could not claim jobs, trying again: %s", error)
+                self._stopping.wait(_delay(failures))
+                failures += 1
+                continue
+            if len(claimed) < room:
+                self._free.release(room - len(claimed))
+            for job in claimed:
+                with self._lock:
+                    self._held[job.id, job.lease] = job
+                pool.submit(self._run, job)
+
+    def _claim(self, room):
+        body = _without_none(
+            worker=self._about,
+            queues=self._queues,
+            kinds=sorted(self._handlers),
+            max=min(room, _BATCH),
+            waitSeconds=self._wait,
+            timeoutSeconds=self._timeout,
+        )
+        answer = self._client.post("claim", body, timeout=self._wait + 30)
+        self._heartbeat_seconds = answer["heartbeatSeconds"]
+        return [Job(each, self._timeout) for each in answer["jobs"]]
+
+    def _run(self, job):
+        try:
+            if self._stopping.is_set() and not job.stopped:
+                end = {"outcome": "returned"}
+            else:
+                end = self._ended(job)
+            if job.stop_reason in ("lost", "timeout"):
+                self._forget(job)
+            else:
+                self._ends.put((job, job._end(end)))
+        finally:
+            self._free.release()
+
+    def _ended(self, job):
+        try:
+            result = self._handlers[job.kind](job.payload, job)
+            json.dumps(result, allow_nan=False)
+            return _without_none(outcome="done", result=result)
+        except _Outcome as outcome:
+            return outcome.end()
+        except BaseException as error:  # a handler's sys.exit() must not end the worker's thread
+            log.warning("job %s of kind %s failed: %r", job.id, job.kind, error)
+            trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+            return {"outcome": "failed", "error": f"{type(error).__name__}: {error}\n{trace}"}
+
+    def _forget(self, job):
+        with self._lock:
+            self._held.pop((job.id, job.lease), None)
+
+    def _beat_loop(self):
+        while not self._drained.wait(self._heartbeat_seconds if self._held else 0.5):
+            with self._lock:
+                jobs = list(self._held.values())
+            for start in range(0, len(jobs), _BATCH):
+                self._beat(jobs[start : start + _BATCH])
+
+    def _beat(self, jobs):
+        held = {(job.id, job.lease): job for job in jobs}
+        try:
+            answer = self._client.post("heartbeat", {"worker": self._about, "jobs": [job._beat() for job in jobs]})
+        except (OSError, NightshiftError) as error:
+            log.warning("could not send a heartbeat: %s", error)
+            return
+        for each in answer["jobs"]:
+            held[each["id"], each["lease"]]._deadline = each["deadline"]
+        for each in answer["stop"]:
+            held[each["id"], each["lease"]]._stop(each["reason"])
+
+    def _finish_loop(self):
+        """Sends results in batches. A request that got no response is repeated, which the service recognizes."""
+        while True:
+            first = self._ends.get()
+            batch = [first] if first is not None else []
+            while len(batch) < _BATCH and not self._ends.empty():
+                batch.append(self._ends.get())
+            ends = [each for each in batch if each is not None]
+            if ends:
+                self._finish(ends)
+            if len(ends) < len(batch) or first is None:
+                return
+
+    def _finish(self, ends):
+        failures = 0
+        while True:
+            try:
+                answer = self._client.post("finish", {"worker": self._about, "jobs": [end for _, end in ends]})
+                break
+            except (OSError, NightshiftError) as error:
+                if not _is_transient(error):
+                    log.error("the service refused the results of %d jobs: %s", len(ends), error)
+                    answer = {"jobs": []}
+                    break
+                log.warning("could not send the results of %d jobs, trying again: %s", len(ends), error)
+                if self._drained.wait(_delay(failures)) and failures > len(_BACKOFF_SECONDS):
+                    return
+                failures += 1
+        for each in answer["jobs"]:
+            if each["error"] is not None:
+                log.warning("job %s: %s", each["id"], each["error"]["message"])
+        for job, _ in ends:
+            self._forget(job)
+
+    def _drain(self):
+        deadline = time.monotonic() + self._grace
+        while self._held and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with self._lock:
+            left = list(self._held.values())
+        for job in left:
+            if not job.stopped:
+                job._stop("shutdown")
+                self._ends.put((job, job._end({"outcome": "returned"})))
+        self._drained.set()
+        self._ends.put(None)
+        try:
+            self._client.post("heartbeat", {"worker": self._about, "jobs": [], "leave": True}, timeout=5)
+        except (OSError, NightshiftError) as error:
+            log.warning("could not say goodbye: %s", error)
+
+
+def _delay(failures):
+    seconds = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
+    return seconds * (0.5 + random.random() / 2)

@@ -1,0 +1,169 @@
+"""Tests against a running service: `npm run test:clients` starts one and sets these variables."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import urllib.parse
+import uuid
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+
+from nightshift_worker import Cancelled, Dead, NightshiftError, Retry, Snooze, Worker
+
+URL = os.environ["NIGHTSHIFT_URL"]
+ADMIN = os.environ["NIGHTSHIFT_ADMIN_TOKEN"]
+TOKEN = os.environ["NIGHTSHIFT_WORKER_TOKEN"]
+
+
+def ask(method, path, body=None):
+    parts = urllib.parse.urlsplit(URL)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+    headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
+    connection.request(method, "/api/v1" + path, None if body is None else json.dumps(body), headers)
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    return response.status, answer
+
+
+def enqueue(kind, payload, queue, **more):
+    status, answer = ask("POST", "/jobs", {"kind": kind, "payload": payload, "queue": queue, "force": True, **more})
+    if status != 201:
+        raise AssertionError(answer)
+    return answer["id"]
+
+
+def job(id):
+    return ask("GET", f"/jobs/{id}")[1]
+
+
+def eventually(check, seconds=60):
+    """Waits until `check` returns something true, and returns it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = check()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("nothing happened in time")
+
+
+def ended(id, state):
+    def check():
+        found = job(id)
+        return found if found["state"] == state else None
+
+    return eventually(check)
+
+
+class WorkerTest(unittest.TestCase):
+    def setUp(self):
+        self.queue = f"q-{uuid.uuid4().hex[:8]}"
+
+    def start(self, handlers, **options):
+        worker = Worker(URL, TOKEN, queues=[self.queue], wait=1, **options)
+        for kind, handler in handlers.items():
+            worker.job(kind)(handler)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+
+        def stop():
+            worker.stop()
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+
+        self.addCleanup(stop)
+        return worker
+
+    def test_runs_jobs_and_reports_results(self):
+        def shout(payload, job):
+            job.log(f"attempt {job.attempt}")
+            return {"shouted": payload["text"].upper()}
+
+        self.start({"py-shout": shout})
+        ids = [enqueue("py-shout", {"text": f"hi {n}"}, self.queue) for n in range(50)]
+        for n, id in enumerate(ids):
+            self.assertEqual(ended(id, "done")["result"], {"shouted": f"HI {n}"})
+        status, logs = ask("GET", f"/jobs/{ids[0]}/logs")
+        self.assertIn("attempt 1", json.dumps(logs))
+
+    def test_ends_attempts_by_exceptions(self):
+        def fail(payload, job):
+            if payload == "dead":
+                raise Dead("never again")
+            if payload == "retry":
+                raise Retry("later", after=3600)
+            if payload == "snooze":
+                raise Snooze(3600)
+            raise KeyError(payload)
+
+        self.start({"py-fail": fail})
+        dead = enqueue("py-fail", "dead", self.queue)
+        retry = enqueue("py-fail", "retry", self.queue)
+        snooze = enqueue("py-fail", "snooze", self.queue)
+        bug = enqueue("py-fail", "bug", self.queue, attempts=1)
+        self.assertIn("never again", ended(dead, "dead")["lastError"])
+        self.assertEqual(eventually(lambda: job(retry)["lastError"]), "later")
+        self.assertEqual(eventually(lambda: job(snooze)["history"])[0]["outcome"], "snoozed")
+        self.assertIn("KeyError: 'bug'", ended(bug, "dead")["lastError"])
+
+    def test_stops_a_cancelled_job(self):
+        begun = threading.Event()
+
+        def wait(payload, job):
+            begun.set()
+            if job.wait(60):
+                raise Cancelled(job.stop_reason)
+
+        self.start({"py-wait": wait})
+        id = enqueue("py-wait", None, self.queue)
+        self.assertTrue(begun.wait(60))
+        ask("POST", f"/jobs/{id}/cancel")
+        ended(id, "cancelled")
+
+    def test_refuses_queues_that_the_token_does_not_allow(self):
+        worker = Worker(URL, os.environ["NIGHTSHIFT_NARROW_TOKEN"], queues=[self.queue], wait=1)
+        worker.job("py-none")(lambda payload, job: None)
+        with self.assertRaises(NightshiftError) as caught:
+            worker.run()
+        self.assertEqual(caught.exception.status, 403)
+
+    def test_returns_running_jobs_on_sigterm(self):
+        id = enqueue("py-slow", None, self.queue)
+        program = (
+            "import os\n"
+            "from nightshift_worker import Worker\n"
+            f"worker = Worker({URL!r}, {TOKEN!r}, queues=[{self.queue!r}], wait=1, grace=0.5)\n"
+            "@worker.job('py-slow')\n"
+            "def slow(payload, job):\n"
+            "    print('begun', flush=True)\n"
+            "    job.wait(600)\n"
+            "worker.run()\n"
+            "os._exit(7)\n"
+        )
+        child = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.path.join(os.path.dirname(__file__), "..")},
+        )
+        with child.stdout:
+            self.assertEqual(child.stdout.readline(), b"begun\n")
+            child.send_signal(signal.SIGTERM)
+            self.assertEqual(child.wait(60), 7)
+        returned = job(id)
+        self.assertEqual(returned["attempt"], 0)
+        self.assertEqual(returned["history"][0]["outcome"], "interrupted by shutdown")
+
+        # Another worker runs it.
+        self.start({"py-slow": lambda payload, job: "done"})
+        self.assertEqual(ended(id, "done")["result"], "done")
+
+
+if __name__ == "__main__":
+    unittest.main()

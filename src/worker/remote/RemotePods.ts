@@ -1,0 +1,287 @@
+import { createHash } from "node:crypto"
+import { Clock, Context, Duration, Effect, Layer, Schedule } from "effect"
+import { type Assignment, type PodFacts, Pods, podsTopic, type RemotePod } from "../../cluster/Pods.js"
+import { steadyNow } from "../../core/ChangeWatch.js"
+import type { PodId } from "../../core/Ids.js"
+import * as Kind from "../../core/Kind.js"
+import type { Loop } from "../../core/Loop.js"
+import { after, makeLatch } from "../../core/LoopSchedule.js"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { Hints } from "../../database/Hints.js"
+import { Kinds, type RegisteredKind } from "../../queue/Kinds.js"
+import { type HeldJob, Queue } from "../../queue/Queue.js"
+import { fresh } from "../../queue/settings/QueueRow.js"
+import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
+import { runLoop } from "../../telemetry/LoopRunner.js"
+import type { Metrics } from "../../telemetry/Metrics.js"
+import { ClusterConfig } from "../ClusterConfig.js"
+
+// A remote worker is a pod whose requests arrive at processes of the cluster. The process that serves it writes its row, and
+// the leader assigns it slots as to every pod. It holds no lock: it is dead when no process has heard from it for
+// QUEUE_STALE_AFTER.
+
+/** A worker as it describes itself. */
+export interface WorkerAbout {
+  /** Who sent the request. Workers of different callers are different workers. */
+  readonly caller: string
+  /** Chosen by the worker, and unique among the workers of its caller. */
+  readonly id: string
+  readonly name: string | undefined
+  /** Language or runtime, with its version. */
+  readonly runtime: string | undefined
+  readonly host: string | undefined
+  readonly pid: number | undefined
+}
+
+/** What a worker serves. */
+export interface Served {
+  readonly queues: ReadonlyArray<string>
+  /** The kinds that it has handlers for; undefined if it takes every kind. */
+  readonly kinds: ReadonlyArray<string> | undefined
+}
+
+interface Held extends HeldJob {
+  readonly queue: string
+}
+
+/** A worker that this process has heard from. */
+export class RemoteWorker {
+  assignment: Pick<Assignment, "shares" | "servingPods"> = { shares: new Map(), servingPods: new Map() }
+  /** Requests that wait for jobs. */
+  polls = 0
+  /** When its last request arrived, on the monotonic clock. */
+  seenAt = 0
+  /** Counts claims, so that each begins with another queue. */
+  turn = 0
+  /** Jobs that this process has claimed for the worker and that may not have ended. */
+  readonly held = new Map<string, Held>()
+  checkedAt = Number.NEGATIVE_INFINITY
+
+  constructor(
+    readonly facts: PodFacts,
+    readonly kinds: ReadonlySet<string> | undefined
+  ) {}
+
+  heldOf(queue: string): ReadonlyArray<Held> {
+    return [...this.held.values()].filter((job) => job.queue === queue)
+  }
+}
+
+export const keyOf = ({ id, lease }: HeldJob): string => `${id} ${lease}`
+
+/** The id of a worker's row, derived so that no worker can take the id of a process or of another caller's worker. */
+export const podIdOf = ({ caller, id }: Pick<WorkerAbout, "caller" | "id">): PodId => {
+  const digest = createHash("sha256").update(`${caller} ${id}`).digest("hex")
+  const variant = ((Number.parseInt(digest.charAt(16), 16) & 0x3) | 0x8).toString(16)
+  const text = `${digest.slice(0, 12)}8${digest.slice(13, 16)}${variant}${digest.slice(17, 32)}`
+  return text.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5") as PodId
+}
+
+/** A worker at its limit is compared with the database at most this often: other processes may have ended its jobs. */
+const checkInterval = Duration.toMillis("1 second")
+
+const unknownText = "unknown"
+
+/** The remote workers that this process serves. */
+export class RemotePods extends Context.Tag("nightshift/worker/RemotePods")<
+  RemotePods,
+  {
+    /** Returns the worker, with a row of its own. Registers kinds that no process has registered. */
+    readonly join: (about: WorkerAbout, serves: Served) => Effect.Effect<RemoteWorker, DatabaseError>
+    /** Notes a request of a worker. Undefined if this process has not served it. */
+    readonly heard: (id: PodId) => Effect.Effect<RemoteWorker | undefined>
+    /** Removes a worker that stops. */
+    readonly leave: (id: PodId) => Effect.Effect<void, DatabaseError>
+    /** How many more jobs of a queue the worker may hold, if it asks for `wanted`. */
+    readonly room: (worker: RemoteWorker, queue: string, wanted: number) => Effect.Effect<number, DatabaseError>
+    readonly settings: (queue: string) => QueueSettings | undefined
+  }
+>() {
+  static readonly layer: Layer.Layer<
+    RemotePods,
+    never,
+    Pods | Queue | Queues | Kinds | Hints | ClusterConfig | Metrics
+  > = Layer.scoped(
+    RemotePods,
+    Effect.suspend(() => make)
+  )
+}
+
+const isSameList = (a: ReadonlyArray<string>, b: ReadonlyArray<string>) =>
+  a.length === b.length && a.every((item, index) => item === b[index])
+
+const make = Effect.gen(function* () {
+  const pods = yield* Pods
+  const queue = yield* Queue
+  const queues = yield* Queues
+  const kinds = yield* Kinds
+  const hints = yield* Hints
+  const { lease, staleAfter } = yield* ClusterConfig
+  const workers = new Map<
+    PodId,
+    { readonly worker: RemoteWorker; readonly ready: Effect.Effect<void, DatabaseError> }
+  >()
+  let settings = new Map<string, QueueSettings>()
+  const latch = makeLatch()
+
+  const readSettings = Effect.map(queues.all, (all) => {
+    settings = new Map(all.map((each) => [each.name, each]))
+  })
+
+  const shareOf = ({ assignment }: RemoteWorker, name: string): number => {
+    const { maxWorkers, paused } = settings.get(name) ?? fresh(name)
+    if (paused) return 0
+    return assignment.shares.get(name) ?? Math.ceil(maxWorkers / (assignment.servingPods.get(name) ?? 1))
+  }
+
+  const rowOf = (worker: RemoteWorker): RemotePod => ({
+    ...worker.facts,
+    draining: false,
+    slots: worker.facts.queues.map((name) => {
+      const share = shareOf(worker, name)
+      return { queue: name, wanted: share, have: share, busy: worker.heldOf(name).length }
+    })
+  })
+
+  const beat = (all: ReadonlyArray<RemoteWorker>) =>
+    Effect.map(pods.beatRemote(all.map(rowOf), lease), (assigned) => {
+      for (const worker of all) worker.assignment = assigned.get(worker.facts.id) ?? worker.assignment
+    })
+
+  /** Kinds that only remote workers serve, so that jobs of them can be enqueued by name. */
+  const register = ({ queues: [first = Kind.defaults.queue] }: Served, given: ReadonlyArray<string>) =>
+    Effect.gen(function* () {
+      const known = new Set((yield* kinds.all).map(({ name }) => name))
+      const made = given.flatMap(
+        (name): ReadonlyArray<RegisteredKind> =>
+          known.has(name)
+            ? []
+            : [{ name, queue: first, version: 1, attempts: Kind.defaults.attempts, onDead: undefined }]
+      )
+      if (made.length > 0) yield* kinds.register(made)
+    })
+
+  const introduce = (worker: RemoteWorker, serves: Served) =>
+    Effect.gen(function* () {
+      yield* queues.declare(serves.queues)
+      if (serves.kinds !== undefined) yield* register(serves, serves.kinds)
+      yield* readSettings
+      yield* beat([worker])
+      yield* hints.publish(podsTopic, worker.facts.id)
+      latch.open()
+    })
+
+  const kindsOf = (serves: Served) =>
+    serves.kinds === undefined
+      ? Effect.map(kinds.all, (all) =>
+          all.flatMap(({ name, queue, workflow }) => (workflow !== true && serves.queues.includes(queue) ? [name] : []))
+        )
+      : Effect.succeed(serves.kinds)
+
+  const makeWorker = (about: WorkerAbout, id: PodId, serves: Served) =>
+    Effect.gen(function* () {
+      const facts: PodFacts = {
+        id,
+        label: about.name,
+        version: unknownText,
+        queues: serves.queues,
+        kinds: yield* kindsOf(serves),
+        releases: {},
+        host: { name: about.host ?? unknownText, pid: about.pid ?? 0, node: about.runtime ?? unknownText },
+        startedAt: yield* Clock.currentTimeMillis
+      }
+      const worker = new RemoteWorker(facts, serves.kinds === undefined ? undefined : new Set(serves.kinds))
+      const ready = yield* Effect.cached(
+        // Requests that arrive meanwhile wait for it, so it does not end with the first one.
+        Effect.onError(Effect.uninterruptible(introduce(worker, serves)), () =>
+          Effect.sync(() => void workers.delete(id))
+        )
+      )
+      return { worker, ready }
+    })
+
+  const isServed = ({ worker }: { readonly worker: RemoteWorker }, { kinds: given, queues: names }: Served) =>
+    isSameList(worker.facts.queues, names) &&
+    (given === undefined
+      ? worker.kinds === undefined
+      : worker.kinds !== undefined && isSameList(worker.facts.kinds, given))
+
+  const heard = (id: PodId) =>
+    Effect.map(steadyNow, (now) => {
+      const worker = workers.get(id)?.worker
+      if (worker !== undefined) worker.seenAt = now
+      return worker
+    })
+
+  /** Forgets jobs that have ended through other processes, or without the worker. */
+  const forgetEnded = (worker: RemoteWorker) =>
+    Effect.gen(function* () {
+      const now = yield* steadyNow
+      if (now - worker.checkedAt < checkInterval) return
+      worker.checkedAt = now
+      const held = [...worker.held.values()]
+      const attempts = yield* queue.attempts(worker.facts.id, held)
+      held.forEach((job, index) => {
+        if (attempts[index]?._tag !== "Running") worker.held.delete(keyOf(job))
+      })
+    })
+
+  const pass = Effect.gen(function* () {
+    const now = yield* steadyNow
+    for (const [id, { worker }] of workers) {
+      if (worker.polls === 0 && now - worker.seenAt > Duration.toMillis(staleAfter)) workers.delete(id)
+    }
+    if (workers.size === 0) latch.close()
+    else {
+      yield* readSettings
+      yield* beat([...workers.values()].map(({ worker }) => worker))
+    }
+    return {}
+  })
+  const loop: Loop = {
+    name: "remote workers",
+    about: "sending the heartbeats of the remote workers that this process serves",
+    schedule: after(
+      Effect.suspend(() => (workers.size > 0 ? Effect.void : latch.opened)),
+      Schedule.spaced(Duration.times(lease, 1 / 3))
+    ),
+    runAtStart: false,
+    steps: [{ name: "beat", timeout: lease, run: pass }]
+  }
+  yield* runLoop(loop)
+
+  return RemotePods.of({
+    join: (about, serves) =>
+      Effect.gen(function* () {
+        const id = podIdOf(about)
+        const known = workers.get(id)
+        let entry = known
+        if (entry === undefined || !isServed(entry, serves)) {
+          const made = yield* makeWorker(about, id, serves)
+          // Another request may have joined meanwhile.
+          entry = workers.get(id)
+          if (entry === undefined || !isServed(entry, serves)) {
+            if (known !== undefined) for (const [key, job] of known.worker.held) made.worker.held.set(key, job)
+            entry = made
+            workers.set(id, made)
+          }
+        }
+        yield* heard(id)
+        yield* entry.ready
+        return entry.worker
+      }),
+    heard,
+    leave: (id) =>
+      Effect.suspend(() => {
+        workers.delete(id)
+        return Effect.zipRight(pods.leave(id), hints.publish(podsTopic, id))
+      }),
+    room: (worker, name, wanted) =>
+      Effect.gen(function* () {
+        const left = () => shareOf(worker, name) - worker.heldOf(name).length
+        if (left() < wanted && worker.heldOf(name).length > 0) yield* forgetEnded(worker)
+        return Math.max(0, Math.min(wanted, left()))
+      }),
+    settings: (name) => settings.get(name)
+  })
+})

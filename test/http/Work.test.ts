@@ -1,0 +1,277 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Option, Redacted, Schedule } from "effect"
+import { Queue } from "../../src/queue/Queue.js"
+import * as RawClient from "../support/RawClient.js"
+import { type Answer, adminToken, backends, TestServer, viewerToken } from "./TestServer.js"
+
+interface Job {
+  readonly id: string
+  readonly lease: string
+  readonly deadline: string
+  readonly attempt: number
+  readonly payload: unknown
+}
+
+const worker = { id: "one", name: "shouter", runtime: "python 3.12", host: "box", pid: 7 }
+const plain = { worker, queues: ["default"], kinds: ["plain"] }
+
+const jobsOf = ({ json }: Answer): ReadonlyArray<Job> => (json as { readonly jobs: ReadonlyArray<Job> }).jobs
+
+const post = (call: string, json: unknown) =>
+  Effect.flatMap(TestServer, ({ admin }) => admin("POST", `/api/v1/work/${call}`, { json }))
+
+const enqueue = (payload: unknown, more: object = {}) =>
+  Effect.gen(function* () {
+    const { admin } = yield* TestServer
+    const answer = yield* admin("POST", "/api/v1/jobs", { json: { kind: "plain", payload, ...more } })
+    return (answer.json as { readonly id: string }).id
+  })
+
+const stored = (id: string) =>
+  Effect.flatMap(TestServer, ({ admin }) => Effect.map(admin("GET", `/api/v1/jobs/${id}`), ({ json }) => json))
+
+const claimOne = (by: object = worker) =>
+  Effect.flatMap(post("claim", { ...plain, worker: by, waitSeconds: 20 }), (answer) => {
+    const [job] = jobsOf(answer)
+    return job === undefined ? Effect.dieMessage(answer.text) : Effect.succeed(job)
+  })
+
+const finish = (job: Job, end: object, by: object = worker) =>
+  post("finish", { worker: by, jobs: [{ id: job.id, lease: job.lease, ...end }] })
+
+const heartbeat = (job: Job, more: object = {}) =>
+  post("heartbeat", { worker, jobs: [{ id: job.id, lease: job.lease, ...more }] })
+
+const lost = { jobs: [{ status: null, error: { tag: "LeaseLost", message: expect.stringContaining("Discard it") } }] }
+
+describe.each(backends)("work over HTTP (%s)", (_, layer) => {
+  it.scopedLive.each([
+    ["done", { result: { loud: true } }, { state: "done", result: { loud: true } }],
+    ["failed", { error: "no voice" }, { state: "retrying", lastError: "no voice", attempt: 1 }],
+    ["retry", { error: "later", afterSeconds: 60 }, { state: "retrying", lastError: "later" }],
+    ["snooze", { afterSeconds: 60 }, { attempt: 0, history: [{ outcome: "snoozed" }] }],
+    ["throttled", { afterSeconds: 60, scope: "job" }, { attempt: 0, history: [{ outcome: "throttled" }] }],
+    ["dead", { error: "never" }, { state: "dead", reason: "rejected", lastError: "never" }],
+    ["returned", {}, { attempt: 0, history: [{ outcome: "interrupted by shutdown" }] }]
+  ] as const)("ends an attempt as %s, and once if the request is repeated", ([outcome, end, became]) =>
+    Effect.gen(function* () {
+      const id = yield* enqueue({ text: "hi" })
+      const job = yield* claimOne()
+      expect(job).toMatchObject({ id, attempt: 1, payload: { text: "hi" } })
+      const first = yield* finish(job, { outcome, ...end })
+      expect(first).toMatchObject({ status: 200, json: { jobs: [{ id, error: null }] } })
+      const after = yield* stored(id)
+      expect(after).toMatchObject(became)
+      const second = yield* finish(job, { outcome, ...end })
+      expect(second.json).toEqual(first.json)
+      expect(yield* stored(id)).toEqual(after)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("stores the log lines and the progress of an attempt", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const id = yield* enqueue({ password: "sesame" })
+      const job = yield* claimOne()
+      expect(yield* heartbeat(job, { progress: { at: 1 } })).toMatchObject({ status: 200 })
+      expect(yield* stored(id)).toMatchObject({ progress: { at: 1 } })
+      yield* finish(job, { outcome: "done", log: [{ level: "warn", message: "password=sesame" }] })
+      const { text } = yield* admin("GET", `/api/v1/jobs/${id}/logs`)
+      expect(text).toContain("warn")
+      expect(text).not.toContain("sesame")
+    }).pipe(Effect.provide(layer({ mask: ["password"] })))
+  )
+
+  it.scopedLive("waits for a job", () =>
+    Effect.gen(function* () {
+      const waiting = yield* Effect.fork(claimOne())
+      const id = yield* enqueue(1)
+      expect(yield* Fiber.join(waiting)).toMatchObject({ id })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("returns jobs of a client that has disconnected, with their attempt", () =>
+    Effect.gen(function* () {
+      const { admin, port } = yield* TestServer
+      const { send, vanish } = yield* RawClient.make(port)
+      const body = JSON.stringify({ ...plain, waitSeconds: 50 })
+      yield* send(
+        `POST /api/v1/work/claim HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${adminToken}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+      )
+      yield* Effect.repeat(admin("GET", "/api/v1/pods"), {
+        until: ({ text }) => text.includes("shouter"),
+        schedule: Schedule.spaced("20 millis")
+      })
+      yield* vanish
+      const id = yield* enqueue(1)
+      expect(yield* claimOne({ id: "two" })).toMatchObject({ id, attempt: 1 })
+      expect(yield* stored(id)).toMatchObject({ history: [] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("refuses the result of a worker that has lost its job to another", () =>
+    Effect.gen(function* () {
+      const id = yield* enqueue(1)
+      const first = yield* claimOne()
+      yield* Effect.flatMap(Queue, (queue) => queue.recoverStuck(Duration.zero))
+      const second = yield* claimOne({ id: "two" })
+      expect(second.id).toBe(id)
+      expect((yield* finish(first, { outcome: "done", result: "late" })).json).toMatchObject(lost)
+      expect((yield* heartbeat(first)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "lost" }] })
+      // The lease alone is not enough: the job is the other worker's.
+      expect((yield* finish(second, { outcome: "dead", error: "stolen" })).json).toMatchObject(lost)
+      expect((yield* finish(second, { outcome: "done" }, { id: "two" })).json).toMatchObject({
+        jobs: [{ status: "done", error: null }]
+      })
+      expect(yield* stored(id)).toMatchObject({ state: "done", result: null })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("tells a worker which jobs to stop", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const id = yield* enqueue(1)
+      const job = yield* claimOne()
+      expect((yield* heartbeat(job)).json).toMatchObject({ jobs: [{ id }], stop: [] })
+      yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+      expect((yield* heartbeat(job)).json).toMatchObject({ stop: [{ id, reason: "cancelled" }] })
+      yield* finish(job, { outcome: "cancelled" })
+      expect(yield* stored(id)).toMatchObject({ state: "cancelled" })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("ends attempts past their deadline, unless the worker extends it", () =>
+    Effect.gen(function* () {
+      const id = yield* enqueue(1)
+      const job = yield* claimOne()
+      const past = { deadline: "2020-01-01T00:00:00Z" }
+      const kept = yield* heartbeat(job, { ...past, extendSeconds: 3_600 })
+      const [{ deadline } = job] = jobsOf(kept)
+      expect(Date.parse(deadline)).toBeGreaterThan(Date.parse(job.deadline))
+      expect((yield* heartbeat(job, past)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "timeout" }] })
+      expect(yield* stored(id)).toMatchObject({ state: "retrying", lastError: expect.stringContaining("timed out") })
+      expect((yield* finish(job, { outcome: "done" })).json).toMatchObject({ jobs: [{ status: "pending" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("gives no worker more jobs of a queue than its maximum of workers", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      yield* post("claim", plain)
+      yield* admin("PATCH", "/api/v1/queues/default", { json: { maxWorkers: 2 } })
+      for (const payload of [1, 2, 3]) yield* enqueue(payload)
+      // A worker is assigned its slots when it joins.
+      const by = { id: "limited" }
+      const many = { ...plain, worker: by, max: 10 }
+      yield* post("heartbeat", { worker, jobs: [], leave: true })
+      const [first, ...rest] = jobsOf(yield* post("claim", many))
+      expect(rest).toHaveLength(1)
+      expect(jobsOf(yield* post("claim", many))).toEqual([])
+      if (first !== undefined) yield* finish(first, { outcome: "done" }, by)
+      expect(jobsOf(yield* post("claim", many))).toHaveLength(1)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("registers kinds that no process has, and leaves jobs of other kinds", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const json = { kind: "shout", payload: 1 }
+      expect(yield* admin("POST", "/api/v1/jobs", { json })).toMatchObject({ status: 422 })
+      const shouts = { worker, queues: ["python"], kinds: ["shout"], max: 5 }
+      expect(jobsOf(yield* post("claim", shouts))).toEqual([])
+      const other = yield* enqueue(1, { queue: "python" })
+      expect(yield* admin("POST", "/api/v1/jobs", { json })).toMatchObject({ status: 201 })
+      expect(jobsOf(yield* post("claim", shouts))).toMatchObject([{ kind: "shout", queue: "python" }])
+      expect(yield* stored(other)).toMatchObject({ state: expect.not.stringMatching(/dead|running/), attempt: 0 })
+      // The queue of a registered kind is known.
+      expect(yield* post("claim", { worker, kinds: ["shout"] })).toMatchObject({ status: 200 })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("lists workers among the processes until they leave", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      yield* post("claim", plain)
+      expect((yield* admin("GET", "/api/v1/pods")).json).toMatchObject({
+        pods: [
+          {
+            label: "shouter",
+            remote: true,
+            queues: ["default"],
+            kinds: ["plain"],
+            host: { name: "box", node: "python 3.12" }
+          }
+        ]
+      })
+      yield* post("heartbeat", { worker, jobs: [], leave: true })
+      expect((yield* admin("GET", "/api/v1/pods")).json).toMatchObject({ pods: [] })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  const id = "0198c0de-0000-7000-8000-000000000001"
+  const job = { id, lease: id, outcome: "done" }
+  it.scopedLive.each([
+    ["claim", {}, "worker"],
+    ["claim", { worker }, "queues"],
+    ["claim", { ...plain, waitSeconds: -1 }, "waitSeconds"],
+    ["claim", { ...plain, waitSeconds: 3_600 }, "waitSeconds"],
+    ["claim", { ...plain, max: 0 }, "max"],
+    ["claim", { ...plain, max: 1_001 }, "max"],
+    ["claim", { ...plain, queues: [] }, "queues"],
+    ["claim", { ...plain, queues: ["no spaces"] }, "queues[0]"],
+    ["claim", { ...plain, kinds: ["plain", "greet"] }, "kinds[1]"],
+    ["claim", { ...plain, worker: { id: "" } }, "worker.id"],
+    ["claim", { ...plain, nonsense: 1 }, "nonsense"],
+    ["heartbeat", { worker, jobs: [{ id: "x", lease: id }] }, "jobs[0].id"],
+    ["heartbeat", { worker, jobs: Array.from({ length: 1_001 }, () => job) }, "jobs"],
+    ["finish", { worker, jobs: [] }, "jobs"],
+    ["finish", { worker, jobs: Array.from({ length: 200_000 }, () => 1) }, "jobs"],
+    ["finish", { worker, jobs: [{ ...job, outcome: "maybe" }] }, "jobs[0].outcome"],
+    ["finish", { worker, jobs: [{ ...job, outcome: "failed" }] }, "jobs[0].error"],
+    ["finish", { worker, jobs: [{ ...job, outcome: "snooze" }] }, "jobs[0].afterSeconds"],
+    ["finish", { worker, jobs: [{ ...job, afterSeconds: -1 }] }, "jobs[0].afterSeconds"]
+  ] as const)("refuses %s with an invalid %s, %s", ([call, json, field]) =>
+    Effect.gen(function* () {
+      const answer = yield* post(call, json)
+      expect(answer).toMatchObject({ status: 400, json: { error: { field } } })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("answers for leases that do not exist", () =>
+    Effect.gen(function* () {
+      expect((yield* post("finish", { worker, jobs: [job] })).json).toMatchObject(lost)
+      expect((yield* post("heartbeat", { worker, jobs: [{ id, lease: id }] })).json).toMatchObject({
+        stop: [{ id, reason: "lost" }]
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  const token = "worker-sesame-worker-sesame"
+  const config = { workerTokens: Option.some(Redacted.make(`${token}:default,mail other-${token}:*`)) }
+  it.scopedLive("restricts a worker's token to its queues and to the routes of workers", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* TestServer
+      const claim = (queues: ReadonlyArray<string>, by: string) =>
+        ask("POST", "/api/v1/work/claim", { token: by, json: { worker, queues } })
+      expect(yield* claim(["default", "mail"], token)).toMatchObject({ status: 200 })
+      expect(yield* claim(["default", "secret"], token)).toMatchObject({
+        status: 403,
+        json: { error: { message: expect.stringContaining('"secret"') } }
+      })
+      expect(yield* claim(["secret"], `other-${token}`)).toMatchObject({ status: 200 })
+      expect(yield* claim(["default"], viewerToken)).toMatchObject({ status: 403 })
+      expect(yield* claim(["default"], `${token}x`)).toMatchObject({ status: 401 })
+      expect(yield* ask("GET", "/api/v1/jobs", { token })).toMatchObject({ status: 403 })
+      expect(yield* ask("POST", "/api/v1/jobs", { token, json: {} })).toMatchObject({ status: 403 })
+      expect(yield* ask("POST", "/api/v1/session", { json: { token } })).toMatchObject({ status: 401 })
+      // The same worker id with another token is another worker.
+      yield* enqueue(1)
+      const [held] = jobsOf(yield* claim(["default"], token))
+      const stolen = yield* ask("POST", "/api/v1/work/finish", {
+        token: `other-${token}`,
+        json: { worker, jobs: [{ id: held?.id, lease: held?.lease, outcome: "done" }] }
+      })
+      expect(stolen.json).toMatchObject(lost)
+    }).pipe(Effect.provide(layer(config)))
+  )
+})

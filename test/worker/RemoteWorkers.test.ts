@@ -1,0 +1,126 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer, TestClock } from "effect"
+import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
+import { Pods } from "../../src/cluster/Pods.js"
+import * as Outcome from "../../src/core/Outcome.js"
+import { Queue } from "../../src/queue/Queue.js"
+import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
+import * as Wakeups from "../../src/queue/Wakeups.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
+import { podIdOf } from "../../src/worker/remote/RemotePods.js"
+import { RemoteWorkers } from "../../src/worker/remote/RemoteWorkers.js"
+import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
+
+let claims = 0
+
+/** Counts the claims that reach the queue. */
+const counting = Layer.effect(
+  Queue,
+  Effect.map(Queue, (queue) => ({
+    ...queue,
+    claim: (request: Parameters<typeof queue.claim>[0]) =>
+      Effect.suspend(() => {
+        claims += 1
+        return queue.claim(request)
+      })
+  }))
+)
+
+const layer = RemoteWorkers.layer.pipe(
+  Layer.provideMerge(counting),
+  Layer.provideMerge(Layer.merge(QueueMemory.layer, ClusterMemory.layer)),
+  Layer.provideMerge(Layer.orDie(Layer.mergeAll(ClusterConfig.layer, WorkerConfig.layer))),
+  Layer.provideMerge(Layer.merge(Wakeups.layer, Metrics.layer))
+)
+
+const about = (id: string) => ({ caller: "test", id, name: id, runtime: undefined, host: undefined, pid: undefined })
+
+const poll = (id: string, seconds: number, max = 1) =>
+  Effect.flatMap(RemoteWorkers, (remote) =>
+    remote.claim({
+      worker: about(id),
+      queues: ["q"],
+      kinds: undefined,
+      max,
+      wait: Duration.seconds(seconds),
+      ends: Effect.never
+    })
+  )
+
+const enqueue = (count: number) =>
+  Effect.flatMap(Queue, (queue) =>
+    queue.enqueue(
+      Array.from({ length: count }, (_, n) => ({ queue: "q", kind: "k", version: 1, payload: n, attempts: 5 }))
+    )
+  )
+
+const allowMany = Effect.flatMap(Queues, (queues) =>
+  Effect.zipRight(queues.declare(["q"]), queues.change("q", { maxWorkers: 2_000 }))
+)
+
+describe("remote workers", () => {
+  it.scoped("wait in their thousands for one claim, and each job reaches one of them", () =>
+    Effect.gen(function* () {
+      yield* allowMany
+      claims = 0
+      const polls = yield* Effect.forEach(Array.from({ length: 1_000 }), (_, n) => Effect.fork(poll(`w${n % 10}`, 40)))
+      yield* TestClock.adjust("10 seconds")
+      expect(claims).toBe(1)
+      yield* enqueue(1)
+      yield* TestClock.adjust("1 second")
+      expect(claims).toBeLessThan(4)
+      yield* enqueue(600)
+      yield* TestClock.adjust("1 minute")
+      const given = (yield* Effect.forEach(polls, Fiber.join)).flat()
+      expect(given).toHaveLength(601)
+      expect(new Set(given.map(({ id }) => id)).size).toBe(601)
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scoped("lose their jobs QUEUE_STALE_AFTER after their last heartbeat, and no attempt", () =>
+    Effect.gen(function* () {
+      const remote = yield* RemoteWorkers
+      const queue = yield* Queue
+      const pods = yield* Pods
+      const { staleAfter } = yield* ClusterConfig
+      const reap = Effect.zipRight(queue.recoverStuck(staleAfter), pods.removeDead(staleAfter))
+      const passes = (seconds: number, before: Effect.Effect<unknown, unknown> = Effect.void) =>
+        Effect.repeatN(
+          Effect.orDie(before).pipe(Effect.zipRight(reap), Effect.zipRight(TestClock.adjust("10 seconds"))),
+          seconds / 10 - 1
+        )
+      yield* enqueue(1)
+      const [job] = yield* poll("killed", 0)
+      if (job === undefined) return yield* Effect.dieMessage("no job")
+      yield* passes(180, remote.heartbeat(about("killed"), [job]))
+      expect(yield* poll("other", 0)).toEqual([])
+      expect((yield* pods.present(staleAfter)).map(({ id }) => id)).toContain(podIdOf(about("killed")))
+      // Killed: it sends nothing any more.
+      yield* passes(90)
+      const [again] = yield* poll("other", 0)
+      expect(again).toMatchObject({ id: job.id, attempt: 1, crashCount: 1 })
+      expect(yield* remote.finish(about("killed"), [{ ...job, outcome: Outcome.done("late"), log: [] }])).toEqual([
+        undefined
+      ])
+      expect(yield* remote.finish(about("other"), [{ ...again, outcome: Outcome.done(), log: [] } as never])).toEqual([
+        "done"
+      ])
+      yield* passes(90)
+      expect((yield* pods.present(staleAfter)).map(({ id }) => id)).not.toContain(podIdOf(about("killed")))
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scoped("get jobs that become due while they wait", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      yield* queue.enqueue([{ queue: "q", kind: "k", version: 1, payload: 1, attempts: 5, runAt: 5_000 }])
+      const waiting = yield* Effect.fork(poll("w", 30))
+      yield* TestClock.adjust("4 seconds")
+      expect(yield* Fiber.poll(waiting)).toMatchObject({ _tag: "None" })
+      yield* TestClock.adjust("2 seconds")
+      expect(yield* Fiber.join(waiting)).toHaveLength(1)
+    }).pipe(Effect.provide(layer))
+  )
+})
