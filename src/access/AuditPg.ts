@@ -1,9 +1,10 @@
-import { Clock, Duration, Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { floorOf, isId, makeGenerator } from "../core/Ids.js"
 import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { fragments } from "../database/SqlInstant.js"
+import { AfterCommit } from "../database/Transaction.js"
 import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
 
 const purgeBatch = 1_000
@@ -48,6 +49,9 @@ const make = Effect.gen(function* () {
       yield* mapErrors(sql`insert into ${table} (id, at, who, act, target, reason, before, after)
         values (${change.id ?? ids.plain(now)}, ${instant(now)}, ${who}, ${act}, ${target}, ${reason}, ${before}::jsonb,
           ${after}::jsonb)`)
+      // The lists that the operator reads next must show the change.
+      const committed = yield* Effect.serviceOption(AfterCommit)
+      if (database.replica !== undefined && Option.isSome(committed)) committed.value.push(database.replica.wrote)
     })
 
   const list: typeof Audit.Service.list = (filter, { cursor, limit }) =>

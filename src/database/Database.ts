@@ -9,6 +9,7 @@ import { address, DatabaseUrl } from "./DatabaseUrl.js"
 import * as DirectStatements from "./DirectStatements.js"
 import * as PooledClient from "./PooledClient.js"
 import * as Pools from "./Pools.js"
+import * as Replica from "./Replica.js"
 import type { StatementListener } from "./Statements.js"
 import * as Transaction from "./Transaction.js"
 import { WriteHealth } from "./WriteHealth.js"
@@ -39,6 +40,9 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 
     /** Whether the server accepts writes. */
     readonly mode: Effect.Effect<"primary" | "standby" | "read-only", DatabaseError>
+
+    /** The replica of DATABASE_READ_URL, for reads of operators. */
+    readonly replica: Replica.Replica | undefined
 
     /** Health of this process's writes. */
     readonly writes: WriteHealth
@@ -111,6 +115,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             transaction: Transaction.run(sql),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),
             mode: mapErrors(serverMode(sql)),
+            replica: Option.isSome(config.readUrl) ? yield* Replica.make(config.readUrl.value, config, sql) : undefined,
             writes,
             poolSize: config.pool,
             poolUse: Effect.sync(pools.use),
@@ -151,14 +156,15 @@ const serverMode = (sql: SqlClient.SqlClient) =>
 
 /**
  * Runs read-only queries with limits, so that they cannot overload the server: the server cancels any statement that
- * exceeds the time limit, and no statement uses parallel workers.
+ * exceeds the time limit, and no statement uses parallel workers. Inside `Replica.reading` they may run on the replica.
  */
 export const within =
   (database: typeof Database.Service, limit: Duration.DurationInput) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R> => {
     const millis = String(Math.ceil(Duration.toMillis(limit)))
-    const { sql, transaction } = database
+    const { replica, sql, transaction } = database
     const bounds = sql`select set_config('statement_timeout', ${millis}, true),
       set_config('max_parallel_workers_per_gather', '0', true)`
-    return transaction(Effect.zipRight(mapErrors(bounds), effect))
+    const bounded = Effect.zipRight(mapErrors(bounds), effect)
+    return replica === undefined ? transaction(bounded) : replica.read(bounded)
   }

@@ -20,13 +20,19 @@ const reserved = new Set(
 )
 
 /**
- * An identifier that needs no quoting, so it can be inserted into SQL and typed in psql as is. Channels for
- * notifications are named after the schema; the longest suffix has 7 characters, and names may have 63.
+ * Why a name cannot be that of the schema. It is an identifier that needs no quoting, so it can be inserted into SQL and
+ * typed in psql as is. Channels for notifications are named after the schema; the longest suffix has 7 characters, and
+ * names may have 63.
  */
-const readSchema = (text: string) =>
+export const schemaFault = (text: string): string | undefined =>
   /^[a-z_][a-z0-9_]{0,55}$/.test(text) && !text.startsWith("pg_") && !reserved.has(text)
-    ? Either.right(text)
-    : Either.left("a lower-case identifier of at most 56 letters, digits and _ that is not a reserved SQL word")
+    ? undefined
+    : "a lower-case identifier of at most 56 letters, digits and _ that is not a reserved SQL word"
+
+const readSchema = (text: string) => {
+  const fault = schemaFault(text)
+  return fault === undefined ? Either.right(text) : Either.left(fault)
+}
 
 export const settings = {
   url: Setting.secret(
@@ -43,6 +49,21 @@ export const settings = {
       about: "URL to listen on for notifications, if DATABASE_URL leads to a pooler. Must lead to PostgreSQL directly."
     },
     readUrl
+  ),
+  readUrl: Setting.secret(
+    {
+      key: "DATABASE_READ_URL",
+      about:
+        "URL of a streaming replica. Lists, searches, charts and exports of the HTTP API and Mission Control are read there; everything else uses DATABASE_URL."
+    },
+    readUrl
+  ),
+  readMaxLag: Setting.duration(
+    {
+      key: "DATABASE_READ_MAX_LAG",
+      about: "Largest lag of the replica in DATABASE_READ_URL. While it is further behind, reads use DATABASE_URL."
+    },
+    "10s"
   ),
   embedded: Setting.boolean(
     {

@@ -15,6 +15,10 @@ const since = `' since ' ||
 export const expression = `pg_catalog.concat(
   coalesce(pg_catalog.host(pg_catalog.inet_server_addr()) || ':' || pg_catalog.inet_server_port(), 'a local socket'), ${since})`
 
+/** SQL for the database that all servers of a replication cluster have. */
+export const cluster = `(select system_identifier::text from pg_catalog.pg_control_system()) || '/' ||
+  pg_catalog.current_database()`
+
 /** SQL for whether a stored server is the one that runs the statement, as `isSame`. */
 export const isHere = (server: string): string => `${server} like '%' || ${since}`
 

@@ -1,5 +1,6 @@
 import { Context, type Duration, type Effect, type Option } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { ReplicaState } from "../database/Replica.js"
 import type { Range, TooManyPoints } from "./TimeGrid.js"
 
 export interface DatabaseFacts {
@@ -55,6 +56,9 @@ export class DatabaseHealth extends Context.Tag("nightshift/history/DatabaseHeal
   {
     /** Measures sizes, dead rows and connections now, and finds what keeps vacuum from removing dead rows. */
     readonly check: Effect.Effect<Health, DatabaseError>
+
+    /** The replica that lists and charts are read from, if there is one. */
+    readonly replica: Effect.Effect<ReplicaState | undefined>
 
     /** Counts the connections of the whole server and its limit. */
     readonly sessions: Effect.Effect<Sessions, DatabaseError>

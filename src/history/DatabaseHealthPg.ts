@@ -130,6 +130,7 @@ const make = Effect.gen(function* () {
 
   return DatabaseHealth.of({
     check,
+    replica: database.replica === undefined ? Effect.succeed(undefined) : database.replica.state,
     sessions: Effect.map(bounded(sql.unsafe<Sessions>(statements.sessions)), ([row]) => row ?? { limit: 0, others: 0 }),
     sample: Effect.gen(function* () {
       const minute = minuteOf(yield* Clock.currentTimeMillis)

@@ -28,6 +28,10 @@ const specs = {
     "database_unanswered_total",
     "Statements that PostgreSQL did not answer in time. Their connections were closed."
   ),
+  replicaLag: MetricSpec.gauge(
+    "database_replica_lag_seconds",
+    "How far the replica in DATABASE_READ_URL is behind; absent without one, NaN if it does not answer."
+  ),
   clockOffset: MetricSpec.gauge(
     "clock_offset_seconds",
     "Offset of the database's clock from this machine's; positive if the database is ahead."
@@ -107,6 +111,8 @@ export const layerDatabase: Layer.Layer<never, never, Metrics | Database | Datab
           unanswered.set(yield* database.unansweredStatements)
           offset.set((yield* time.offsetMillis) / 1000)
           yield* looking.refresh
+          const replica = yield* health.replica
+          if (replica !== undefined) metrics.series(specs.replicaLag, {}).set(replica.lagSeconds ?? Number.NaN)
         })
       )
     })

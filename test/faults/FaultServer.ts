@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { appendFile } from "node:fs/promises"
 import { createServer } from "node:net"
@@ -23,6 +24,8 @@ export interface FaultServer {
   readonly frozen: Effect.Effect<void, never, Scope.Scope>
   /** The server's log so far. */
   readonly printed: () => string
+  /** Stops the server for a moment and starts a streaming replica of it, which follows it until the Scope closes. */
+  readonly replica: Effect.Effect<FaultServer, unknown, Scope.Scope>
   /** Appends lines to postgresql.conf. Effective at the next start or reload (SIGHUP). */
   readonly configure: (...lines: ReadonlyArray<string>) => Effect.Effect<void>
 }
@@ -42,17 +45,30 @@ const freePort = Effect.async<number>((resume) => {
   })
 })
 
-/** Starts a server; `directory` names where its data goes, a temporary folder if undefined. */
-export const make = (
-  options: { readonly directory?: string; readonly settings?: Readonly<Record<string, string>> } = {}
-): Effect.Effect<FaultServer, unknown, Scope.Scope> =>
+/** Copies the data of a stopped server with its owner and permissions. The copy follows `primary_conninfo`. */
+const copyForReplica = (from: string, to: string) =>
+  Effect.sync(() => {
+    execFileSync("cp", ["-a", `${from}/.`, to])
+    execFileSync("cp", ["-a", join(to, "PG_VERSION"), join(to, "standby.signal")])
+  })
+
+interface Options {
+  /** Where the data goes. [a temporary folder] */
+  readonly directory?: string
+  readonly settings?: Readonly<Record<string, string>>
+  /** A stopped server whose data is copied. */
+  readonly copyOf?: { readonly data: string; readonly password: Redacted.Redacted }
+}
+
+/** Starts a server. */
+export const make = (options: Options = {}): Effect.Effect<FaultServer, unknown, Scope.Scope> =>
   Effect.gen(function* () {
     const account = yield* choose
     const binaries = yield* PostgresBinaries.find(account)
     const scratch = yield* scratchDirectory(account)
     const data = join(options.directory ?? scratch, "data")
     let printed = ""
-    const password = Redacted.make(randomBytes(12).toString("hex"))
+    const password = options.copyOf?.password ?? Redacted.make(randomBytes(12).toString("hex"))
     const cluster: PostgresServer.Cluster = {
       binaries,
       account,
@@ -66,7 +82,8 @@ export const make = (
       onLaunch: Effect.void
     }
     yield* DataDirectory.makeForServer(data, account)
-    yield* PostgresServer.initialize(cluster, data, password)
+    if (options.copyOf === undefined) yield* PostgresServer.initialize(cluster, data, password)
+    else yield* copyForReplica(options.copyOf.data, data)
     const port = yield* freePort
     let running: { readonly server: PostgresServer.PostgresServer; readonly scope: Scope.CloseableScope } | undefined
     const start = Effect.gen(function* () {
@@ -87,12 +104,22 @@ export const make = (
           }
         }
       })
+    const interrupted = Effect.sync(() => void process.kill(pid(), "SIGINT"))
+    const ended = Effect.suspend(() => Effect.asVoid(running?.server.exited ?? Effect.void))
+    const conninfo = `host=127.0.0.1 port=${port} user=postgres password=${Redacted.value(password)}`
+    const replica: FaultServer["replica"] = Effect.gen(function* () {
+      yield* Effect.zipRight(interrupted, ended)
+      const copied = yield* make({ copyOf: { data, password }, settings: { primary_conninfo: conninfo } })
+      yield* Effect.zipRight(stop, start)
+      return copied
+    })
     return {
       url: Redacted.make(`postgres://postgres:${Redacted.value(password)}@127.0.0.1:${port}/postgres`),
+      replica,
       pid,
       printed: () => printed,
       signal: (signal) => Effect.sync(() => void process.kill(pid(), signal)),
-      ended: Effect.suspend(() => Effect.asVoid(running?.server.exited ?? Effect.void)),
+      ended,
       start: Effect.zipRight(stop, start),
       frozen: Effect.asVoid(
         Effect.acquireRelease(

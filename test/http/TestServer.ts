@@ -240,6 +240,7 @@ const measuresMemory = Layer.mergeAll(
   }),
   Layer.succeed(DatabaseHealth, {
     check: Effect.dieMessage("there is no database"),
+    replica: Effect.succeed(undefined),
     sessions: Effect.succeed({ limit: Number.POSITIVE_INFINITY, others: 0 }),
     sample: Effect.succeedNone,
     series: () => Effect.succeed([]),

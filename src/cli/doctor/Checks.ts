@@ -268,6 +268,25 @@ const vacuum: Check = {
   })
 }
 
+/** Reports a replica that reads cannot use. Without one there is nothing to report. */
+const replica: Check = {
+  name: "replica",
+  run: Effect.map(
+    Effect.flatMap(DatabaseHealth, (health) => health.replica),
+    (found) => {
+      if (found === undefined) return []
+      if (found.unused === undefined)
+        return [ok(`The replica at ${found.address} is ${shown(found.lagSeconds ?? 0)} behind.`)]
+      return [
+        warn(
+          `Lists and charts use the primary: the replica at ${found.address} ${found.unused}.`,
+          "Check its replication, or point DATABASE_READ_URL to another replica."
+        )
+      ]
+    }
+  )
+}
+
 /** Reports live processes that together may open more connections than the server accepts. */
 export const ofBudget = (budget: ConnectionBudget.ConnectionBudget) =>
   ConnectionBudget.isExceeded(budget)
@@ -280,6 +299,7 @@ const connections: Check = { name: "connections", run: Effect.map(ConnectionBudg
 export const checks: ReadonlyArray<Check> = [
   servers,
   connections,
+  replica,
   vacuum,
   queues,
   kinds,

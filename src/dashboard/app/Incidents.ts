@@ -194,8 +194,8 @@ const ofOthers = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Incident> =>
     .map(({ code, message }) => ({
       key: `warning ${code}`,
       text: message,
-      href: to(code === "database" ? "database" : "pods"),
-      severity: "failing",
+      href: to(code === "database" || code === "replica_unused" ? "database" : "pods"),
+      severity: code === "replica_unused" ? "notice" : "failing",
       jobs: 0,
       age: 0
     }))

@@ -3,6 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Effect, type Layer, Schema } from "effect"
 import { Audit, type AuditEntry } from "../../access/Audit.js"
+import { reading } from "../../database/Replica.js"
 import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
@@ -61,7 +62,7 @@ export const layer: Layer.Layer<
 
     return handlers.handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
       Effect.gen(function* () {
-        const page = yield* audit.list(filter, { limit, cursor })
+        const page = yield* reading(audit.list(filter, { limit, cursor }))
         return { entries: yield* Effect.forEach(page.entries, shown), next: page.next ?? null }
       })
     )

@@ -3,6 +3,8 @@ import { Leadership } from "../../cluster/Leadership.js"
 import { Pods, type StoredPod } from "../../cluster/Pods.js"
 import { shortPod } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import type { ReplicaState } from "../../database/Replica.js"
+import { DatabaseHealth } from "../../history/DatabaseHealth.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
 import { unservedAmong } from "../../worker/loops/Rebalancer.js"
@@ -31,7 +33,17 @@ const offClock = ({ clockOffset = 0, id, label }: StoredPod): ReadonlyArray<Warn
         }
       ]
 
-/** The live pods, and warnings about queues that no pod serves and about clocks that are off. */
+const unusedReplica = (replica: ReplicaState | undefined): ReadonlyArray<Warning> =>
+  replica?.unused === undefined
+    ? []
+    : [
+        {
+          code: "replica_unused",
+          message: `Lists and charts use the primary: the replica at ${replica.address} ${replica.unused}.`
+        }
+      ]
+
+/** The live pods, and warnings about queues that no pod serves, clocks that are off and a replica that is not used. */
 export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOverview")<
   ClusterOverview,
   {
@@ -41,13 +53,18 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
     >
   }
 >() {
-  static readonly layer: Layer.Layer<ClusterOverview, never, Pods | Leadership | Queue | ClusterConfig> = Layer.effect(
+  static readonly layer: Layer.Layer<
+    ClusterOverview,
+    never,
+    Pods | Leadership | Queue | ClusterConfig | DatabaseHealth
+  > = Layer.effect(
     ClusterOverview,
     Effect.gen(function* () {
       const pods = yield* Pods
       const leadership = yield* Leadership
       const queue = yield* Queue
       const { lease } = yield* ClusterConfig
+      const { replica } = yield* DatabaseHealth
       return {
         read: Effect.gen(function* () {
           const live = yield* pods.live(lease)
@@ -62,7 +79,8 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
                 message: `Queue ${name} has due jobs, but no live process serves it.`,
                 subject: name
               })),
-              ...live.flatMap(offClock)
+              ...live.flatMap(offClock),
+              ...unusedReplica(yield* replica)
             ]
           }
         })

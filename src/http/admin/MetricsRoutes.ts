@@ -3,6 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Duration, Effect, type Layer, Schema } from "effect"
 import * as DurationText from "../../core/DurationText.js"
+import { type ReplicaState, reading } from "../../database/Replica.js"
 import { type DatabaseFacts, DatabaseHealth, type VacuumBlocker } from "../../history/DatabaseHealth.js"
 import { MinuteBuckets, type SeriesPoint } from "../../history/MinuteBuckets.js"
 import { type PodPoint, PodSamples } from "../../history/PodSamples.js"
@@ -150,7 +151,16 @@ export const DatabaseView = Schema.Struct({
   ...coveredFields,
   now: Schema.Struct({ ...facts, blockers: Schema.Array(Blocker) }),
   statements: Latency.annotations({ description: "Statement latency of all processes in the range." }),
-  points: Schema.Array(Schema.Struct(facts))
+  points: Schema.Array(Schema.Struct(facts)),
+  replica: Schema.NullOr(
+    Schema.Struct({
+      address: Schema.String,
+      lagSeconds: Amount,
+      unused: Schema.NullOr(Schema.String).annotations({
+        description: "Why reads use the primary; null while they use the replica."
+      })
+    }).annotations({ identifier: "Replica", description: "The replica of DATABASE_READ_URL; null without one." })
+  )
 }).annotations({ identifier: "DatabaseHealth" })
 
 export const group = HttpApiGroup.make("metrics")
@@ -239,6 +249,11 @@ const podPointOf = ({ at, cpu, eventLoop, pool, rssBytes, statements }: PodPoint
 
 const factsOf = ({ at, ...facts }: DatabaseFacts & { readonly at: number }) => ({ at: Instant.format(at), ...facts })
 
+const replicaOf = (replica: ReplicaState | undefined) =>
+  replica === undefined
+    ? null
+    : { address: replica.address, lagSeconds: replica.lagSeconds ?? null, unused: replica.unused ?? null }
+
 const blockerOf = ({ application, name, seconds, state, transactions, user, what }: VacuumBlocker) => ({
   what,
   name,
@@ -264,14 +279,14 @@ export const layer: Layer.Layer<
       .handle("series", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
           const range = yield* rangeOf(query)
-          const points = yield* buckets.series({ ...range, kind, queue })
+          const points = yield* reading(buckets.series({ ...range, kind, queue }))
           return { ...covered(range), points: points.map(pointOf) }
         })
       )
       .handle("durations", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
           const { from, to } = yield* rangeOf(query)
-          const found = yield* buckets.durations({ from, to, kind, queue })
+          const found = yield* reading(buckets.durations({ from, to, kind, queue }))
           const bins = found.bins().map(({ count, from, to }) => ({ from: from / 1000, to: to / 1000, count }))
           return {
             since: Instant.format(from),
@@ -282,7 +297,7 @@ export const layer: Layer.Layer<
         })
       )
       .handle("queues", () =>
-        Effect.map(throughput.read, ({ at, queues, ...range }) => ({
+        Effect.map(reading(throughput.read), ({ at, queues, ...range }) => ({
           ...covered(range),
           measuredAt: Instant.format(at),
           queues
@@ -291,7 +306,7 @@ export const layer: Layer.Layer<
       .handle("pods", ({ urlParams }) =>
         Effect.gen(function* () {
           const range = yield* rangeOf(urlParams)
-          const found = yield* pods.series(range)
+          const found = yield* reading(pods.series(range))
           return { ...covered(range), pods: found.map(({ pod, points }) => ({ pod, points: points.map(podPointOf) })) }
         })
       )
@@ -299,12 +314,13 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const range = yield* rangeOf(urlParams)
           const { blockers, ...now } = yield* cachedHealth
-          const points = yield* health.series(range)
+          const points = yield* reading(health.series(range))
           return {
             ...covered(range),
             now: { ...factsOf(now), blockers: blockers.map(blockerOf) },
-            statements: latency(yield* pods.statements(range)),
-            points: points.map(factsOf)
+            statements: latency(yield* reading(pods.statements(range))),
+            points: points.map(factsOf),
+            replica: replicaOf(yield* health.replica)
           }
         })
       )

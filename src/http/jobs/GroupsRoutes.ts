@@ -4,6 +4,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Effect, type Layer, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DeadReason } from "../../core/StoredJob.js"
+import { reading } from "../../database/Replica.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
@@ -64,9 +65,9 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, n
   (handlers) =>
     Effect.map(ListCache, (lists) =>
       handlers.handle("dead", ({ urlParams: { queue } }) =>
-        lists
-          .deadGroups(queue)
-          .pipe(Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled })))
+        reading(lists.deadGroups(queue)).pipe(
+          Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled }))
+        )
       )
     )
 )

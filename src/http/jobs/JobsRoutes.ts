@@ -9,6 +9,7 @@ import type { Pods } from "../../cluster/Pods.js"
 import type { ExpectedError } from "../../core/ExpectedError.js"
 import { type JobId, makeGenerator } from "../../core/Ids.js"
 import { limits, type StoredJob } from "../../core/StoredJob.js"
+import { reading } from "../../database/Replica.js"
 import { QueueWaits, WaitReason } from "../../history/QueueWaits.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { type JobActions, JobAdmin } from "../../queue/JobAdmin.js"
@@ -314,14 +315,14 @@ export const layer: Layer.Layer<
       .handleRaw("enqueue", ({ request }) => enqueue(request))
       .handle("find", ({ path: { text } }) =>
         Effect.gen(function* () {
-          return { jobs: yield* Effect.forEach(yield* search.find(text), views.listed) }
+          return { jobs: yield* Effect.forEach(yield* reading(search.find(text)), views.listed) }
         })
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, order = "desc", sort, ...filter } }) =>
         Effect.gen(function* () {
           yield* masked.checkFilterAllowed(filter.payload)
           const by = { by: sort ?? "created", descending: order === "desc" }
-          const page = yield* lists.page(filter, { limit, cursor, sort: by })
+          const page = yield* reading(lists.page(filter, { limit, cursor, sort: by }))
           return {
             jobs: yield* Effect.forEach(page.jobs, views.listed),
             next: page.next ?? null,

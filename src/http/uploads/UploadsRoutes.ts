@@ -3,6 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Effect, type Layer, Schema } from "effect"
 import { UploadId } from "../../core/Ids.js"
+import { reading } from "../../database/Replica.js"
 import * as Filename from "../../uploads/Filename.js"
 import { Storage, stuckAfter } from "../../uploads/Storage.js"
 import { stateOf, type Upload, uploadStates } from "../../uploads/Upload.js"
@@ -111,7 +112,7 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "uploads">, 
         )
         .handle("files", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
           Effect.gen(function* () {
-            const { next, uploads } = yield* storage.browse(filter, { limit, cursor })
+            const { next, uploads } = yield* reading(storage.browse(filter, { limit, cursor }))
             const now = yield* Clock.currentTimeMillis
             return { files: uploads.map((upload) => forOperators(upload, now)), next: next ?? null }
           })

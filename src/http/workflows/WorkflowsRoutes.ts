@@ -6,6 +6,7 @@ import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { isId, JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
+import { reading } from "../../database/Replica.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import { maxExecutionPage } from "../../queue/workflow/Execution.js"
@@ -284,17 +285,18 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const { cursor, limit = pageLimits.default, order = "desc", sort = "started", ...filter } = urlParams
           yield* checkFilterAllowed(filter.tag)
-          const page = yield* workflows.list(filter, {
+          const request = {
             limit: Math.min(limit, maxExecutionPage),
             before: cursor,
             sort: sort === "started" ? undefined : { by: sort, descending: order === "desc" }
-          })
+          }
+          const page = yield* reading(workflows.list(filter, request))
           const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
           return { executions, next: page.next ?? null, sortedAmong: page.sortedAmong ?? null }
         })
       )
       .handle("counts", ({ urlParams: filter }) =>
-        Effect.zipRight(checkFilterAllowed(filter.tag), workflows.countStates(filter))
+        Effect.zipRight(checkFilterAllowed(filter.tag), reading(workflows.countStates(filter)))
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {

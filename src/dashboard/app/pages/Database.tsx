@@ -22,12 +22,17 @@ export const Database = () => {
     <>
       <Head title="Database" side={<RangeButtons range={range} />} />
       <Shown of={health}>
-        {({ now, points, statements }) => (
+        {({ now, points, replica, statements }) => (
           <>
             {now.oldestTransactionSeconds < longTransaction ? null : (
               <div class="warning" role="status">
                 A transaction has been open for {span(now.oldestTransactionSeconds)}: vacuum cannot remove rows deleted
                 since then.
+              </div>
+            )}
+            {replica === null || replica.unused === null ? null : (
+              <div class="warning" role="status">
+                Lists and charts use the primary: the replica at {replica.address} {replica.unused}.
               </div>
             )}
             <Tiles
@@ -39,7 +44,10 @@ export const Database = () => {
                 [span(now.oldestTransactionSeconds), "oldest transaction"],
                 [String(now.connections), "connections"],
                 [statements.p50 === null ? "–" : span(statements.p50), "statement p50"],
-                [statements.p99 === null ? "–" : span(statements.p99), "statement p99"]
+                [statements.p99 === null ? "–" : span(statements.p99), "statement p99"],
+                ...(replica === null
+                  ? []
+                  : [[replica.lagSeconds === null ? "–" : span(replica.lagSeconds), "replica lag"] as const])
               ]}
             />
             <Card name="Dead rows in the job table" content="body">
