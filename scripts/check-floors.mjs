@@ -12,6 +12,7 @@ const floors = [
   ["handlers", "schedule"],
   ["gateway"],
   ["worker"],
+  ["fleet"],
   ["http", "workflow"],
   ["dashboard"],
   ["client"],

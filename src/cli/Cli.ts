@@ -21,6 +21,7 @@ const commands: Readonly<Record<string, () => Promise<{ readonly command: Comman
   bots: () => import("./bots/BotsCommand.js"),
   migrate: () => import("./MigrateCommand.js"),
   doctor: () => import("./DoctorCommand.js"),
+  fleet: () => import("./fleet/FleetCommand.js"),
   config: () => import("./ConfigCommand.js"),
   simulate: () => import("./simulate/SimulateCommand.js"),
   chaos: () => import("./chaos/ChaosCommand.js")

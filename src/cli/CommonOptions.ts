@@ -5,7 +5,8 @@ export const database = {
   embedded: Input.flag(
     "Use the embedded PostgreSQL in --directory, starting it if needed. Takes precedence over DATABASE_URL."
   ),
-  directory: Input.optional(Input.folder, "Data directory of the embedded PostgreSQL (default .nightshift).")
+  directory: Input.optional(Input.folder, "Data directory of the embedded PostgreSQL (default .nightshift)."),
+  cell: Input.optional(Input.text, "Cell of the fleet to use, from fleet.yaml or NIGHTSHIFT_FLEET.")
 }
 
 export const json = Input.flag("Print JSON.")
@@ -15,10 +16,12 @@ export const port = Input.optional(Input.integer(), "Port to listen on (default 
 export interface DatabaseGiven {
   readonly embedded: boolean
   readonly directory: string | undefined
+  readonly cell: string | undefined
 }
 
 /** Maps the database options to their configuration keys. */
-export const databaseFlags = ({ directory, embedded }: DatabaseGiven) => ({
+export const databaseFlags = ({ cell, directory, embedded }: DatabaseGiven) => ({
   NIGHTSHIFT_EMBEDDED: embedded ? "true" : undefined,
-  NIGHTSHIFT_DIRECTORY: directory
+  NIGHTSHIFT_DIRECTORY: directory,
+  NIGHTSHIFT_CELL: cell
 })

@@ -6,6 +6,7 @@ import * as DoctorRun from "./doctor/DoctorRun.js"
 import * as HealthCheck from "./doctor/HealthCheck.js"
 import * as Environment from "./Environment.js"
 import { SomeFailed } from "./Failure.js"
+import * as FleetFlags from "./FleetFlags.js"
 import * as Command from "./kit/Command.js"
 import * as Input from "./kit/Input.js"
 import * as Settings from "./Settings.js"
@@ -18,12 +19,14 @@ const rowsOf = ({ check, fix, found, status }: Finding) => [
 
 /** Checks the settings first: with invalid ones, no other check can run. */
 const examine = (flags: Environment.Texts) =>
-  Effect.gen(function* () {
-    const environment = Environment.make(flags)
-    const config = yield* Effect.withConfigProvider(ConfigCheck.run(environment), environment.provider)
-    if (DoctorRun.hasFailed(config)) return config
-    return [...config, ...(yield* DoctorRun.ofDatabase.pipe(Settings.configured(flags)))]
-  })
+  FleetFlags.inCell(flags, (all) =>
+    Effect.gen(function* () {
+      const environment = Environment.make(all)
+      const config = yield* Effect.withConfigProvider(ConfigCheck.run(environment), environment.provider)
+      if (DoctorRun.hasFailed(config)) return config
+      return [...config, ...(yield* DoctorRun.ofDatabase().pipe(Settings.configured(flags)))]
+    })
+  )
 
 export const command = Command.make({
   about: "Find problems and print how to fix them. Exits with code 1 if a check fails.",

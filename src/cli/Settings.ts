@@ -5,6 +5,7 @@ import * as Setting from "../core/Setting.js"
 import { announcesRetries } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
 import * as DatabaseConfig from "../database/DatabaseConfig.js"
+import * as FleetConfig from "../fleet/FleetConfig.js"
 import * as GatewayConfig from "../gateway/config/GatewayConfig.js"
 import * as CmdExecConfig from "../handlers/CmdExecConfig.js"
 import * as MetricsConfig from "../history/MetricsConfig.js"
@@ -24,6 +25,7 @@ import * as UploadsConfig from "../uploads/UploadsConfig.js"
 import * as ClusterConfig from "../worker/ClusterConfig.js"
 import * as WorkerConfig from "../worker/WorkerConfig.js"
 import * as Environment from "./Environment.js"
+import * as FleetFlags from "./FleetFlags.js"
 import * as PullConfig from "./uploads/PullConfig.js"
 
 /** Settings that belong together, under the heading of the settings page. */
@@ -46,6 +48,7 @@ export const sections: ReadonlyArray<Section> = [
   section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
   section("Worker", WorkerConfig.settings, HealthOptions.settings, RouteConfig.settings),
   section("Cluster and scheduler", ClusterConfig.settings, DatabaseClock.settings, SchedulerConfig.settings),
+  section("Fleet", FleetConfig.settings),
   section("Workflows", Streams.settings),
   section("Bots and webhooks", GatewayConfig.settings),
   section("Commands", CmdExecConfig.settings),
@@ -76,13 +79,15 @@ const brief = (flags: Environment.Texts): Environment.Texts =>
 /** Runs a command with its flags as configuration. Validates all settings before the command starts. */
 export const configured =
   (flags: Environment.Texts) =>
-  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
+  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | FleetFlags.FleetError, R> =>
     Effect.locally(configuredService(brief(flags))(work), announcesRetries, false)
 
 /** Like `configured`, for commands that often start together with the database and wait for it longer. */
 export const configuredService =
   (flags: Environment.Texts) =>
-  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ConfigError, R> =>
-    Effect.zipRight(validate, Effect.provide(work, Logging.layer)).pipe(
-      Effect.withConfigProvider(Environment.make(flags).provider)
+  <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | FleetFlags.FleetError, R> =>
+    FleetFlags.inCell(flags, (all) =>
+      Effect.zipRight(validate, Effect.provide(work, Logging.layer)).pipe(
+        Effect.withConfigProvider(Environment.make(all).provider)
+      )
     )

@@ -1,4 +1,5 @@
-import { Effect, Random, Schema } from "effect"
+import { Effect, FiberRef, Random, Schema } from "effect"
+import * as CellTag from "./CellTag.js"
 import type * as Id from "./Id.js"
 
 export const JobId = Schema.UUID.pipe(Schema.brand("JobId")) as unknown as Schema.Schema<JobId, string>
@@ -79,8 +80,10 @@ const digit = (word: number, shift: number): number => digits[(word >>> shift) &
 /** 2^32, to split a 48-bit timestamp. */
 const word = 0x1_0000_0000
 
-/** UUID version 7: 48 bits of time, 12 bits of sequence within the millisecond, 62 random bits. */
-const uuidV7 = (random: () => number) => {
+/** UUID version 7: 48 bits of time, 12 bits of sequence within the millisecond, 62 random bits: 12 of them the tag, if any. */
+const uuidV7 = (random: () => number, tag: number | undefined) => {
+  const kept = tag === undefined ? -1 : ~(0xfff << 18)
+  const tagged = tag === undefined ? 0 : tag << 18
   let last = 0
   let sequence = 0
   /** Character codes of the hex digits of `timeOf`. */
@@ -103,7 +106,7 @@ const uuidV7 = (random: () => number) => {
       for (let place = 0; place < 4; place += 1) time[place] = digit(last / word, 12 - 4 * place)
       for (let place = 0; place < 8; place += 1) time[4 + place] = digit(last % word, 28 - 4 * place)
     }
-    const x = random()
+    const x = ((random() & kept) | tagged) >>> 0
     const y = random()
     if (bytes !== undefined) {
       bytes.setUint16(offset, last / word)
@@ -134,12 +137,12 @@ export const floorOf = (millis: number): string => {
 /** Returns the creation time of an id in epoch milliseconds. */
 export const millisOf = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
 
-/** Creates a generator seeded from Effect's Random. */
+/** Creates a generator seeded from Effect's Random. Its ids carry the cell whose services are being built. */
 export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* () {
   const word = Random.nextIntBetween(0, 0xffff_ffff)
   const random = randomWords([yield* word, yield* word, yield* word])
   for (let round = 0; round < 12; round += 1) random()
-  const next = uuidV7(random)
+  const next = uuidV7(random, yield* FiberRef.get(CellTag.current))
   return {
     job: (millis) => next(millis) as JobId,
     jobInto: (millis, bytes, offset) => next(millis, bytes, offset) as JobId,

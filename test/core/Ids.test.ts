@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Random, Schema } from "effect"
+import * as CellTag from "../../src/core/CellTag.js"
 import { isId, JobId, makeGenerator } from "../../src/core/Ids.js"
 
 const seeded = (seed: number) => Effect.withRandom(makeGenerator, Random.make(seed))
@@ -49,6 +50,20 @@ describe("Ids", () => {
         expect(ids.jobInto(millis, bytes, 4)).toBe(asText())
       }
       expect([bytes.getUint32(0), bytes.getUint32(20)]).toEqual([0, 0])
+    })
+  )
+
+  it.effect("carry the tag of a cell, in their text and in their bytes", () =>
+    Effect.gen(function* () {
+      const bytes = new DataView(new ArrayBuffer(16))
+      for (const tag of [0, 1, 0xabc, 0xfff]) {
+        const ids = yield* Effect.locally(makeGenerator, CellTag.current, tag)
+        const made = Array.from({ length: 5_000 }, (_, number) => ids.jobInto(number >> 3, bytes, 0))
+        expect(new Set(made.map(CellTag.ofId))).toEqual(new Set([tag]))
+        expect(new Set(made.map((id) => id[19]))).toEqual(new Set(["8", "9", "a", "b"]))
+        expect(new Set(made).size).toBe(made.length)
+        expect(bytes.getUint16(8) & 0xfff).toBe(tag)
+      }
     })
   )
 

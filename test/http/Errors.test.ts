@@ -7,7 +7,7 @@ import type { ExpectedError } from "../../src/core/ExpectedError.js"
 import * as Nightshift from "../support/Nightshift.js"
 
 /** Errors that no request gets: of commands, of the start of a process, of the caller's own transaction and of waiting. */
-const notServed = /^src\/cli\/|\/BotsFile\.ts$|\/DatabaseBoot\.ts$/
+const notServed = /^src\/cli\/|^src\/fleet\/|\/BotsFile\.ts$|\/DatabaseBoot\.ts$/
 const notServedTags = new Set(["OuterTransactionFailed", "JobDead", "JobCancelled", "ResultTimeout"])
 const isServed = ({ _tag }: { readonly _tag: string }) => !notServedTags.has(_tag)
 

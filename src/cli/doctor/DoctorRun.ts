@@ -62,23 +62,25 @@ const ports: Layer.Layer<
   Layer.provide(StoragePg.layer, UploadsConfig.layerDefault)
 ).pipe(Layer.provide(Listener.layerPolling))
 
-const onSchema = Effect.map(Effect.forEach(checks, runCheck), (found): ReadonlyArray<Finding> => found.flat()).pipe(
-  Effect.provide(ports)
-)
+const onSchema = (more: ReadonlyArray<Check>) =>
+  Effect.map(Effect.forEach([...checks, ...more], runCheck), (found): ReadonlyArray<Finding> => found.flat()).pipe(
+    Effect.provide(ports)
+  )
 
 const clockUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
   { check: "clock", ...fail(sentence(cause), "Move this process closer to the database, or raise NIGHTSHIFT_LEASE.") }
 ]
 
 /** The checks report their own errors; only building the database clock can fail here. */
-const onTime = Effect.zipWith(
-  DatabaseChecks.clock,
-  onSchema,
-  (clock, rest): ReadonlyArray<Finding> => [...clock, ...rest]
-).pipe(
-  Effect.provide(DatabaseClock.layer),
-  Effect.catchAllCause((cause) => Effect.succeed(clockUnusable(cause)))
-)
+const onTime = (more: ReadonlyArray<Check>) =>
+  Effect.zipWith(
+    DatabaseChecks.clock,
+    onSchema(more),
+    (clock, rest): ReadonlyArray<Finding> => [...clock, ...rest]
+  ).pipe(
+    Effect.provide(DatabaseClock.layer),
+    Effect.catchAllCause((cause) => Effect.succeed(clockUnusable(cause)))
+  )
 
 const versionFinding = (version: number, where: string): Finding => {
   const major = Math.floor(version / 10_000)
@@ -90,18 +92,21 @@ const versionFinding = (version: number, where: string): Finding => {
   }
 }
 
-const onDatabase: Effect.Effect<
+const onDatabase = (
+  more: ReadonlyArray<Check>
+): Effect.Effect<
   ReadonlyArray<Finding>,
   never,
   Database | DatabaseUrl | DatabaseConfig | Migrations | ClusterConfig | MetricsConfig
-> = Effect.gen(function* () {
-  const { serverVersion } = yield* Database
-  const first = versionFinding(serverVersion, address(yield* DatabaseUrl))
-  const schema = yield* attempt("schema", DatabaseChecks.schema)
-  if (hasFailed(schema)) return [first, ...schema]
-  const writes = yield* DatabaseChecks.writes
-  return [first, ...schema, ...writes, ...(yield* DatabaseChecks.notifications), ...(yield* onTime)]
-})
+> =>
+  Effect.gen(function* () {
+    const { serverVersion } = yield* Database
+    const first = versionFinding(serverVersion, address(yield* DatabaseUrl))
+    const schema = yield* attempt("schema", DatabaseChecks.schema)
+    if (hasFailed(schema)) return [first, ...schema]
+    const writes = yield* DatabaseChecks.writes
+    return [first, ...schema, ...writes, ...(yield* DatabaseChecks.notifications), ...(yield* onTime(more))]
+  })
 
 const databaseUnusable = (cause: Cause.Cause<unknown>): ReadonlyArray<Finding> => [
   {
@@ -119,8 +124,9 @@ const database = Migrations.layer.pipe(
   Layer.provideMerge(Layer.mergeAll(DatabaseConfig.layer, ClusterConfig.layer, MetricsConfig.layer))
 )
 
-/** Runs all checks that need a database. */
-export const ofDatabase: Effect.Effect<ReadonlyArray<Finding>> = onDatabase.pipe(
-  Effect.provide(database),
-  Effect.catchAllCause((cause) => Effect.succeed(databaseUnusable(cause)))
-)
+/** Runs all checks that need a database, then some more. */
+export const ofDatabase = (more: ReadonlyArray<Check> = []): Effect.Effect<ReadonlyArray<Finding>> =>
+  onDatabase(more).pipe(
+    Effect.provide(database),
+    Effect.catchAllCause((cause) => Effect.succeed(databaseUnusable(cause)))
+  )

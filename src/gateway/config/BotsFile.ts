@@ -1,5 +1,3 @@
-import { constants } from "node:fs"
-import { open } from "node:fs/promises"
 import { Config, type ConfigError, Effect, Either, Option, Predicate, Schema } from "effect"
 import { Expected } from "../../core/ExpectedError.js"
 import * as BotFields from "./BotFields.js"
@@ -12,6 +10,7 @@ import {
   variableOfSource,
   variablesOfBot
 } from "./FileFields.js"
+import * as FileText from "./FileText.js"
 import { GatewayConfig } from "./GatewayConfig.js"
 import * as SourceFields from "./SourceFields.js"
 
@@ -31,35 +30,8 @@ export type ValidationContext = Pick<FileContext, "database" | "kinds">
 
 const usualFile = "bots.yaml"
 
-/** Maximum size of the file. */
-const maxBytes = 256 * 1024
-
-const reasonOf = (error: unknown) =>
-  Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : String(error)
-
-/** Reads at most the size limit: the file may be a device or still growing. */
-const readBounded = async (path: string): Promise<string> => {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
-  try {
-    if (!(await file.stat()).isFile()) throw new Error("not a regular file")
-    const buffer = Buffer.alloc(maxBytes + 1)
-    const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
-    if (bytesRead > maxBytes) throw new Error(`larger than ${maxBytes} bytes`)
-    return buffer.toString("utf8", 0, bytesRead)
-  } finally {
-    await file.close()
-  }
-}
-
 const readText = (path: string): Effect.Effect<Option.Option<string>, BotsFileInvalid> =>
-  Effect.tryPromise({ try: () => readBounded(path), catch: reasonOf }).pipe(
-    Effect.map(Option.some),
-    Effect.catchAll((reason) =>
-      reason === "ENOENT"
-        ? Effect.succeed(Option.none())
-        : Effect.fail(new BotsFileInvalid({ file: path, problems: [`the file cannot be read (${reason})`] }))
-    )
-  )
+  Effect.mapError(FileText.read(path), (problem) => new BotsFileInvalid({ file: path, problems: [problem] }))
 
 type Named = ReadonlyArray<readonly [name: string, value: unknown]>
 

@@ -1,0 +1,155 @@
+import { Effect } from "effect"
+import { Pods } from "../../cluster/Pods.js"
+import { Database, within } from "../../database/Database.js"
+import * as ServerIdentity from "../../database/ServerIdentity.js"
+import { type Cell, cellsOf, type Fleet, place } from "../../fleet/Fleet.js"
+import { JobSearch } from "../../queue/search/JobSearch.js"
+import { ClusterConfig } from "../../worker/ClusterConfig.js"
+import { type Check, type Finding, ok, warn } from "../doctor/Check.js"
+
+// What a cell contains, compared with where the fleet places queues and keys.
+
+/** Keys of a queue that are read in each cell. */
+const maxKeys = 20_000
+
+/** What the comparison of cells needs of one cell. */
+export interface CellFacts {
+  readonly cell: Cell
+  /** Identifies the database and the schema. */
+  readonly identity: string
+  /** Releases of its live processes. */
+  readonly releases: ReadonlySet<string>
+  /** Keys of unfinished jobs, by queue that is divided by key. */
+  readonly keys: ReadonlyMap<string, number>
+}
+
+const namesOf = (cells: ReadonlyArray<Cell>) => cells.map(({ name }) => name).join(", ")
+const counted = (count: number, one: string, many = `${one}s`) => `${count} ${count === 1 ? one : many}`
+
+/** Queues that are divided over several cells, of which this is one. */
+const dividedIn = (fleet: Fleet, cell: Cell) =>
+  [...fleet.queues].filter(([, cells]) => cells.length > 1 && cells.includes(cell)).map(([queue]) => queue)
+
+const elsewhere = (fleet: Fleet, cell: Cell) => (queue: string) => !cellsOf(fleet, queue).includes(cell)
+
+const readKeys = (queues: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const database = yield* Database
+    const { schema, sql } = database
+    const distinct = sql<{ queue: string; key: string }>`select queue, key from ${sql(`${schema}.job`)}
+      where finished_at is null and key is not null and queue = any(${[...queues]}::text[])
+      group by queue, key limit ${maxKeys}`
+    return queues.length === 0 ? [] : yield* within(database, "5 seconds")(distinct)
+  })
+
+const identity = Effect.gen(function* () {
+  const database = yield* Database
+  const text = `select ${ServerIdentity.cluster} as cluster`
+  const [row] = yield* database.sql.unsafe<{ cluster: string }>(text)
+  return `${row?.cluster ?? ""} ${database.schema}`
+})
+
+/** Compares the queues and keys of a cell with the fleet. `report` receives what the comparison of all cells needs. */
+export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) => void): Check => ({
+  name: "placement",
+  run: Effect.gen(function* () {
+    const { lease } = yield* ClusterConfig
+    const live = yield* Effect.flatMap(Pods, (pods) => pods.live(lease))
+    const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
+    const divided = dividedIn(fleet, cell)
+    const keys = yield* readKeys(divided)
+    const served = new Set(live.flatMap(({ queues }) => queues))
+    const isElsewhere = elsewhere(fleet, cell)
+    const stray = counts.flatMap(({ counts: { pending, retrying, running, scheduled }, queue }) => {
+      const left = pending.value + retrying.value + running.value + scheduled.value
+      if (left === 0 || !isElsewhere(queue)) return []
+      return warn(
+        `${counted(left, "unfinished job")} of queue ${queue} ${left === 1 ? "is" : "are"} here, but the fleet places it in ${namesOf(cellsOf(fleet, queue))}.`,
+        `Keep a process of this cell serving ${queue} until the jobs are finished, or correct the fleet.`
+      )
+    })
+    const needless = [...served].filter(isElsewhere)
+    const unserved = [...fleet.queues.keys()].filter((queue) => !isElsewhere(queue) && !served.has(queue))
+    const misplaced = divided.flatMap((queue) => {
+      const found = keys.filter((row) => row.queue === queue)
+      const wrong = found.filter(({ key }) => place(fleet, { queue, key }) !== cell).length
+      return wrong === 0
+        ? []
+        : warn(
+            `${wrong} of ${counted(found.length, "key")} of queue ${queue} belong in another cell: new jobs of these keys are stored there.`,
+            "Their order is kept within a cell only. Wait until the jobs here are finished before you rely on it."
+          )
+    })
+    report({
+      cell,
+      identity: yield* identity,
+      releases: new Set(live.map(({ version }) => version)),
+      keys: new Map(divided.map((queue) => [queue, keys.filter((row) => row.queue === queue).length]))
+    })
+    const found = [
+      ...stray,
+      ...misplaced,
+      ...(needless.length === 0
+        ? []
+        : [
+            warn(
+              `Processes serve ${needless.join(", ")}, which the fleet places in other cells: no producer stores jobs for them here.`,
+              "Remove these queues from NIGHTSHIFT_QUEUES of the processes, or correct the fleet."
+            )
+          ]),
+      ...(unserved.length === 0
+        ? []
+        : [
+            warn(
+              `No live process serves ${unserved.join(", ")}.`,
+              `Start one with \`nightshift serve --cell ${cell.name} --queues ${unserved.join(",")}\`.`
+            )
+          ])
+    ]
+    return found.length > 0
+      ? found
+      : [ok(`${counted(live.length, "process is", "processes are")} live; queues are where the fleet places them.`)]
+  })
+})
+
+/** Compares the cells with each other. */
+export const ofFleet = (fleet: Fleet, facts: ReadonlyArray<CellFacts>): ReadonlyArray<Finding> => {
+  const twins = facts.flatMap(({ cell, identity }, index) => {
+    const other = facts.slice(0, index).find((each) => each.identity === identity)
+    return other === undefined
+      ? []
+      : [
+          {
+            check: "cells",
+            status: "fail" as const,
+            found: `Cells ${other.cell.name} and ${cell.name} are the same database and schema.`,
+            fix: "Give each cell its own database or schema."
+          }
+        ]
+  })
+  const releases = new Set(facts.flatMap((each) => [...each.releases]))
+  const versions =
+    releases.size < 2
+      ? []
+      : [
+          {
+            check: "versions",
+            ...warn(
+              `Live processes run ${[...releases].sort().join(", ")}: ${facts.map((each) => `${each.cell.name} ${[...each.releases].sort().join(" and ") || "none"}`).join(", ")}.`,
+              "Finish the upgrade of all cells."
+            )
+          }
+        ]
+  const balance = [...fleet.queues].flatMap(([queue, cells]) => {
+    if (cells.length < 2) return []
+    const counts = cells.map((cell) => ({ cell, keys: facts.find((each) => each.cell === cell)?.keys.get(queue) }))
+    const total = counts.reduce((sum, { keys = 0 }) => sum + keys, 0)
+    const shares = counts.map(({ cell, keys }) =>
+      keys === undefined
+        ? `${cell.name} unknown`
+        : `${cell.name} ${keys}${keys >= maxKeys ? " or more" : ""} (${total === 0 ? 0 : Math.round((100 * keys) / total)} %)`
+    )
+    return [{ check: "balance", ...ok(`Keys of unfinished jobs of queue ${queue}: ${shares.join(", ")}.`) }]
+  })
+  return [...twins, ...versions, ...balance]
+}
