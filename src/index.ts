@@ -18,6 +18,8 @@ export { Database } from "./database/Database.js"
 export { DatabaseTime } from "./database/DatabaseClock.js"
 export { DatabaseConflict, type DatabaseError, DatabaseFault, DatabaseUnavailable } from "./database/DatabaseError.js"
 export { Hints } from "./database/Hints.js"
+/** The queue over several cells, each of which is a complete Nightshift. */
+export * as Fleet from "./fleet/FleetClient.js"
 /** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
 export * as CmdExec from "./handlers/CmdExec.js"
 /** Handlers: an Effect or an async function that runs the jobs of a kind. */

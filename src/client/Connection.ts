@@ -1,9 +1,12 @@
 import { Context, Effect, Exit, GlobalValue, Layer, Option, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as CellTag from "../core/CellTag.js"
 import type { DurationInput } from "../core/DurationInput.js"
 import { shown } from "../core/Storable.js"
 import { Database } from "../database/Database.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
+import { otherUrlsOf } from "../fleet/Cells.js"
+import type { Cell } from "../fleet/Fleet.js"
 import * as Health from "../http/server/Health.js"
 import { addressOf, fault as healthFault, portMissing } from "../http/server/HealthAddress.js"
 import type { HealthOptions } from "../http/server/HealthOptions.js"
@@ -18,6 +21,7 @@ import type { Log } from "../telemetry/LogSink.js"
 import * as Nightshift from "../worker/Nightshift.js"
 import { BadQueueName, Worker as WorkerService } from "../worker/Worker.js"
 import * as Engine from "./Engine.js"
+import { type CellOptions, connectFleet, type FleetOptions, type FleetShift, findCell } from "./FleetConnection.js"
 import { ofRecipes } from "./Handlers.js"
 import { checkKnown, checkLog, namesOf as optionNames } from "./Options.js"
 import type { Handler } from "./Recipe.js"
@@ -59,9 +63,34 @@ const open = GlobalValue.globalValue("nightshift/client/open", () => new Map<str
 const environment = GlobalValue.globalValue("nightshift/client/environment", () => ({ users: 0 }))
 const openOf = GlobalValue.globalValue("nightshift/client/openOf", () => new WeakMap<Shift.Shift, Open>())
 
-const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions): Promise<Engine.PgEngine> => {
+const engineOf = (
+  url: string | undefined,
+  { log, ...options }: ConnectOptions,
+  cell: Cell | undefined
+): Promise<Engine.PgEngine> => {
   const databaseUrl = url === undefined ? {} : { databaseUrl: Redacted.make(url) }
-  return Engine.make(Layer.provideMerge(Nightshift.client({ ...options, ...databaseUrl }), Logging.layerOf(log)))
+  const client = Nightshift.client({ ...options, ...databaseUrl, ...(cell === undefined ? {} : otherUrlsOf(cell)) })
+  return Engine.make(Layer.provideMerge(Layer.locally(client, CellTag.current, cell?.tag), Logging.layerOf(log)))
+}
+
+/** Connects to a database, to a fleet of several, or to one cell of a fleet. */
+export interface Connect {
+  /** Connects to PostgreSQL, migrates the schema, and returns the shift. Without a url it reads DATABASE_URL. */
+  (url?: string, options?: ConnectOptions): Promise<Shift.Shift>
+  /** Connects to one cell of a fleet. Its shift can have workers. */
+  (options: CellOptions): Promise<Shift.Shift>
+  /** Connects to all cells of a fleet. Cells that do not answer are tried again when they are used. */
+  (options: FleetOptions): Promise<FleetShift>
+}
+
+const connectAny = async (
+  first?: string | FleetOptions | CellOptions,
+  options?: ConnectOptions
+): Promise<Shift.Shift | FleetShift> => {
+  if (typeof first !== "object" || first === null) return connectTo(first, options)
+  if (!("cell" in first) || first.cell === undefined) return connectFleet(first)
+  const cell = await findCell(first)
+  return connectTo(Redacted.value(cell.database), { schema: cell.schema, pool: first.pool, log: first.log }, cell)
 }
 
 /**
@@ -75,14 +104,21 @@ const engineOf = (url: string | undefined, { log, ...options }: ConnectOptions):
  * console.log((await shift.queues.list()).map(({ name }) => name))
  * ```
  */
-export const connect = async (url?: string, options: ConnectOptions = {}): Promise<Shift.Shift> => {
+export const connect: Connect = connectAny as Connect
+
+const connectTo = async (url?: string, options: ConnectOptions = {}, cell?: Cell): Promise<Shift.Shift> => {
   const fault = url === undefined ? undefined : DatabaseUrl.fault(url)
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
   checkKnown(options, connectOptions, "an option of connect")
   checkLog(options.log)
   const { handlerPool, pool, schema } = options
-  const settings = JSON.stringify([url, schema, pool, handlerPool])
-  const used = open.get(settings) ?? { engine: engineOf(url, options), stops: new Set(), users: 0, hasHealth: false }
+  const settings = JSON.stringify([url, schema, pool, handlerPool, cell?.tag])
+  const used = open.get(settings) ?? {
+    engine: engineOf(url, options, cell),
+    stops: new Set(),
+    users: 0,
+    hasHealth: false
+  }
   open.set(settings, used)
   used.users += 1
   const leave = async () => {

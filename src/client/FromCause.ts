@@ -15,6 +15,7 @@ import {
 import type { WhyView } from "./JobView.js"
 import {
   BatchError,
+  CellUnavailableError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
@@ -61,6 +62,7 @@ interface Fields extends Pick<ExpectedError, "answer"> {
   readonly seconds: number
   readonly why: WhyView | undefined
   readonly sqlState: string | undefined
+  readonly cell: string
 }
 
 const queueAdvice = "Check the name, start a worker that serves it, or create it with queues.change."
@@ -107,6 +109,7 @@ const classes: Readonly<Record<string, (fields: Fields, message: string) => Shif
   BATCH_CLOSED: ({ id }, message) => new BatchError("BATCH_CLOSED", id, message),
   TRANSACTION: ({ error }, message) =>
     error instanceof TransactionError ? error : new TransactionError(message, error),
+  CELL_UNAVAILABLE: ({ cell }, message) => new CellUnavailableError({ cell, retryable: true }, message),
   DATABASE_UNAVAILABLE: databaseError("DATABASE_UNAVAILABLE"),
   DATABASE_REFUSED: databaseError("DATABASE_REFUSED")
 }

@@ -252,6 +252,14 @@ export class DatabaseError extends ShiftError {
   }
 }
 
+/** A cell of the fleet cannot be reached. Only its own queues are affected, and the same call may succeed later. */
+export class CellUnavailableError extends errorClass("CellUnavailableError", "CELL_UNAVAILABLE")<{
+  /** Name of the cell. */
+  readonly cell: string
+  /** Always true, as for an unavailable database. */
+  readonly retryable: true
+}> {}
+
 /** The process cannot start because of its settings, its schema or its queues. */
 export class StartError extends ShiftError {
   override readonly name = "StartError"

@@ -190,6 +190,9 @@ const runInside = async (
   return rows
 }
 
+/** By transaction object: a fleet asks each once for its database. */
+const runs = new WeakMap<object, RunStatement>()
+
 /** Returns how to run a statement in the transaction. Throws TransactionError if `tx` is not a transaction. @internal */
 export const statementsOf = (tx: Transaction): RunStatement => {
   const candidate = tx as unknown as Candidate
@@ -198,11 +201,14 @@ export const statementsOf = (tx: Transaction): RunStatement => {
   if (library === undefined) throw new TransactionError(`\`tx\` is not a supported transaction object. Pass ${known}.`)
   const fault = library.refuse(candidate)
   if (fault !== undefined) throw fault
-  return async (statement) => {
+  const made: RunStatement = async (statement) => {
     try {
       return await runInside(library, tx as unknown as Record<string, Method>, statement)
     } catch (error) {
       throw saysOver(error) ? over(error) : error
     }
   }
+  const run = runs.get(tx) ?? made
+  runs.set(tx, run)
+  return run
 }

@@ -11,7 +11,7 @@ export type { TagChanges, Tags } from "../queue/workflow/Execution.js"
 export type { Schedule } from "../schedule/ScheduleSettings.js"
 export type { Log, LogSink } from "../telemetry/LogSink.js"
 export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"
-export { type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
+export { type Connect, type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
 export type {
   DedupeOptions,
   Enqueueable,
@@ -68,6 +68,7 @@ export type { ScheduleAdmin, ScheduleView } from "./ScheduleAdmin.js"
 export type { Shift } from "./Shift.js"
 export {
   BatchError,
+  CellUnavailableError,
   ClosedError,
   DatabaseError,
   DedupeKeyHeldError,
@@ -153,6 +154,19 @@ export type {
 } from "./workflow/Step.js"
 export type { CancelOptions, WorkflowAdmin } from "./workflow/WorkflowAdmin.js"
 export { child, type Workflow, type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"
+
+// After Shift: its members are documented under its name.
+
+export type {
+  AcrossCells,
+  CellDeclaration,
+  CellOptions,
+  DividedQueue,
+  FleetDeclaration,
+  FleetOptions,
+  FleetShift,
+  NotEnqueued
+} from "./FleetConnection.js"
 
 // `await using` needs this symbol. The first releases of Node 20 do not have it.
 if (Symbol.asyncDispose === undefined) {

@@ -9,7 +9,7 @@ import {
   FiberRef,
   Layer,
   Option,
-  type Redacted,
+  Redacted,
   Schema
 } from "effect"
 import type { ConfigError } from "effect/ConfigError"
@@ -19,7 +19,7 @@ import * as ClusterPg from "../cluster/ClusterPg.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
-import { type DurationInput, decode } from "../core/DurationText.js"
+import { type DurationInput, decode, format } from "../core/DurationText.js"
 import { Database, patiently } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
 import * as DatabaseClock from "../database/DatabaseClock.js"
@@ -136,11 +136,24 @@ export interface ClientOptions {
   readonly pool?: number | undefined
   /** Additional connections for handlers. [DATABASE_HANDLER_POOL] */
   readonly handlerPool?: number | undefined
+  /** Connection string for notifications, if `databaseUrl` leads to a pooler; empty for none. [DATABASE_LISTEN_URL] */
+  readonly listenUrl?: Redacted.Redacted | undefined
+  /** Connection string of a replica for lists of Mission Control; empty for none. [DATABASE_READ_URL] */
+  readonly readUrl?: Redacted.Redacted | undefined
+  /** How long to try to reach the database at the start. [DATABASE_BOOT_TIMEOUT] */
+  readonly bootTimeout?: DurationInput | undefined
 }
 
 /** Options take precedence over the environment and are validated the same way. */
-const databaseConfig = ({ handlerPool, pool, schema }: ClientOptions) => {
-  const said = Object.entries({ DATABASE_SCHEMA: schema, DATABASE_POOL: pool, DATABASE_HANDLER_POOL: handlerPool })
+const databaseConfig = ({ bootTimeout, handlerPool, listenUrl, pool, readUrl, schema }: ClientOptions) => {
+  const said = Object.entries({
+    DATABASE_SCHEMA: schema,
+    DATABASE_POOL: pool,
+    DATABASE_HANDLER_POOL: handlerPool,
+    DATABASE_LISTEN_URL: listenUrl === undefined ? undefined : Redacted.value(listenUrl),
+    DATABASE_READ_URL: readUrl === undefined ? undefined : Redacted.value(readUrl),
+    DATABASE_BOOT_TIMEOUT: bootTimeout === undefined ? undefined : format(decode(bootTimeout))
+  })
   const given = new Map(said.flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)] as const])))
   if (given.size === 0) return DatabaseConfig.layer
   return Layer.unwrapEffect(

@@ -79,15 +79,17 @@ const chapters = {
 
 /**
  * Laws of the queue's ports. All laws share the layer and its data. `clock` says whether they run under the test clock
- * or under one that the layer sets; `advance` and `setBack` move it.
+ * or under one that the layer sets; `advance` and `setBack` move it. `only` names chapters.
  */
 export const queueLaws = (
   name: string,
   layer: Layer.Layer<Ports>,
-  options: { readonly clock: "test" | "live" } & Clocks
+  options: { readonly clock: "test" | "live" } & Clocks,
+  only: ReadonlyArray<string> = Object.keys(chapters)
 ): void =>
   withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
     for (const [chapter, laws] of Object.entries(chapters)) {
+      if (!only.includes(chapter)) continue
       describe(chapter, () => laws(lawOf(it.effect, options)))
     }
   })

@@ -1,0 +1,251 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Context, Effect, Exit, Option, Redacted, Schema } from "effect"
+import pg from "pg"
+import { z } from "zod"
+import {
+  CellUnavailableError,
+  connect,
+  type FleetDeclaration,
+  type FleetShift,
+  job,
+  TransactionError,
+  worker
+} from "../../src/client/index.js"
+import * as CellTag from "../../src/core/CellTag.js"
+import { Database } from "../../src/database/Database.js"
+import * as FleetClient from "../../src/fleet/FleetClient.js"
+import * as Job from "../../src/queue/Job.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+const greet = job("greet", { payload: z.object({ who: z.string() }) })
+
+/** Nothing listens here. */
+const nowhere = "postgres://127.0.0.1:1/app"
+
+const databases = Effect.map(Effect.replicateEffect(TestDatabase.migrated, 2), ([one, two]) => ({
+  one: Redacted.value(one as Redacted.Redacted),
+  two: Redacted.value(two as Redacted.Redacted)
+}))
+
+const declared = ({ one, two }: { readonly one: string; readonly two: string }): FleetDeclaration => ({
+  cells: { main: { database: one }, mail: { database: two } },
+  queues: { letters: "mail", divided: { cells: ["main", "mail"], by: "key" } },
+  default: "main"
+})
+
+const opened = (fleet: FleetDeclaration): Effect.Effect<FleetShift, never, import("effect").Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.promise(() => connect({ fleet, pool: 2, log: false })),
+    (shift) => Effect.promise(() => shift.close())
+  )
+
+const rejected = (call: Promise<unknown>) =>
+  Effect.promise(() =>
+    call.then(
+      () => Promise.reject(new Error("it did not reject")),
+      (error: unknown) => error as Error & { readonly code: string }
+    )
+  )
+
+/** Queues and keys of the jobs in a database. */
+const stored = (url: string) =>
+  Effect.promise(async () => {
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    try {
+      const { rows } = await client.query("select queue, key from nightshift.job order by id")
+      return rows.map(({ key, queue }) => (key === null ? queue : `${queue} ${key}`))
+    } finally {
+      await client.end()
+    }
+  })
+
+const tagOf = (cell: string) => CellTag.ofName(cell)
+
+describe("connect({ fleet })", () => {
+  it.scopedLive("stores each job in the cell of its queue and key, with an id that names the cell", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const shift = yield* opened(declared(urls))
+      expect(shift.cells).toEqual(["main", "mail"])
+      yield* Effect.promise(async () => {
+        const plain = await shift.enqueue(greet, { who: "a" })
+        const letter = await shift.enqueue(greet, { who: "b" }, { queue: "letters" })
+        expect([plain, letter].map(({ id }) => CellTag.ofId(id))).toEqual([tagOf("main"), tagOf("mail")])
+        expect(await shift.job(letter.id)).toMatchObject({ queue: "letters", state: "pending" })
+        expect(await shift.why(plain.id)).toMatchObject({ reason: "no_pod" })
+        expect(await shift.logs(letter.id)).toEqual([])
+        expect(await shift.cancel(letter.id)).toMatchObject({ state: "cancelled" })
+        const keys = Array.from({ length: 12 }, (_, number) => `k${number}`)
+        const made = await Promise.all(keys.map((key) => shift.enqueue(greet, { who: key }, { queue: "divided", key })))
+        const again = await shift.enqueue(greet, { who: "k0" }, { queue: "divided", key: "k0" })
+        expect(CellTag.ofId(again.id)).toBe(CellTag.ofId(made[0]?.id ?? ""))
+        expect(new Set(made.map(({ id }) => CellTag.ofId(id)))).toEqual(new Set([tagOf("main"), tagOf("mail")]))
+      })
+      const [one, two] = [yield* stored(urls.one), yield* stored(urls.two)]
+      expect(one[0]).toBe("default")
+      expect(two[0]).toBe("letters")
+      expect(one.filter((each) => two.includes(each))).toEqual([])
+      expect(one.length + two.length).toBe(15)
+    })
+  )
+
+  it.scopedLive("asks one cell for an id that names it, and all cells for other ids", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const shift = yield* opened(declared(urls))
+      const { id } = yield* Effect.promise(() => shift.enqueue(greet, { who: "a" }))
+      // Stored by a program that knows nothing of the fleet.
+      const alone = yield* Effect.promise(async () => {
+        await using other = await connect(urls.two, { pool: 2, log: false })
+        return other.enqueue(greet, { who: "b" }, { id: "0198c0de-0000-7000-8000-000000000001" })
+      })
+      expect(yield* Effect.promise(() => shift.job(alone.id))).toMatchObject({ id: alone.id })
+      const without = yield* opened(declared({ ...urls, two: nowhere }))
+      expect(yield* Effect.promise(() => without.job(id))).toMatchObject({ id })
+      expect(yield* rejected(without.job(alone.id))).toBeInstanceOf(CellUnavailableError)
+      expect(yield* rejected(shift.job("0198c0de-0000-7000-8000-000000000002"))).toMatchObject({
+        code: "JOB_NOT_FOUND"
+      })
+    })
+  )
+
+  it.scopedLive("fails only the calls for a cell that is down", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const shift = yield* opened(declared({ ...urls, two: nowhere }))
+      const error = yield* rejected(shift.enqueue(greet, { who: "b" }, { queue: "letters" }))
+      expect(error).toBeInstanceOf(CellUnavailableError)
+      expect(error).toMatchObject({ code: "CELL_UNAVAILABLE", cell: "mail", retryable: true })
+      expect(error.message).toMatch(/^Cell mail is not available: .*Nothing was stored; try again\. Other cells/s)
+      yield* Effect.promise(() => shift.enqueue(greet, { who: "a" }))
+      expect(yield* stored(urls.one)).toEqual(["default"])
+      const all = yield* rejected(connect({ fleet: declared({ one: nowhere, two: `${nowhere}2` }), log: false }))
+      expect(all.message).toMatch(/^No cell of the fleet is available\./)
+    })
+  )
+
+  it.scopedLive("accepts a transaction of the job's cell only", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const shift = yield* opened(declared(urls))
+      yield* Effect.promise(async () => {
+        const tx = new pg.Client({ connectionString: urls.two })
+        await tx.connect()
+        try {
+          await tx.query("begin")
+          const wrong = await shift.enqueue(greet, { who: "a" }, { tx }).catch((error: unknown) => error)
+          expect(wrong).toBeInstanceOf(TransactionError)
+          expect(String((wrong as Error).message)).toMatch(
+            /the transaction is of cell mail, but the job belongs to cell main \(.*\)\. Begin the transaction there/
+          )
+          await shift.enqueue(greet, { who: "b" }, { queue: "letters", tx })
+          await shift.enqueueMany(greet, [{ who: "c" }], { queue: "letters", tx })
+          await tx.query("commit")
+          await tx.query("begin")
+          await shift.enqueue(greet, { who: "d" }, { queue: "letters", tx })
+          await tx.query("rollback")
+        } finally {
+          await tx.end()
+        }
+      })
+      expect(yield* stored(urls.one)).toEqual([])
+      expect(yield* stored(urls.two)).toEqual(["letters", "letters"])
+    })
+  )
+
+  it.scopedLive("stores jobs of several cells only if asked to, and reports each", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const payloads = Array.from({ length: 12 }, (_, number) => ({ who: `k${number}` }))
+      const options = { queue: "divided", key: ({ who }: { readonly who: string }) => who }
+      const shift = yield* opened(declared(urls))
+      const error = yield* rejected(shift.enqueueMany(greet, payloads, options))
+      expect(error).toMatchObject({ code: "INVALID_JOB", field: "key" })
+      expect(error.message).toMatch(
+        /belongs to cell \w+, but the first job to cell \w+\. All or none holds within a cell/
+      )
+      expect([...(yield* stored(urls.one)), ...(yield* stored(urls.two))]).toEqual([])
+
+      const all = yield* Effect.promise(() => shift.enqueueMany(greet, payloads, { ...options, acrossCells: true }))
+      expect(all.map(({ outcome }) => outcome)).toEqual(payloads.map(() => "enqueued"))
+      const inTwo = yield* stored(urls.two)
+      const without = yield* opened(declared({ ...urls, two: nowhere }))
+      const some = yield* Effect.promise(() => without.enqueueMany(greet, payloads, { ...options, acrossCells: true }))
+      const isInTwo = ({ who }: { readonly who: string }) => inTwo.includes(`divided ${who}`)
+      expect(some.map(({ outcome }) => outcome)).toEqual(
+        payloads.map((payload) => (isInTwo(payload) ? "failed" : "enqueued"))
+      )
+      expect(some.find(({ outcome }) => outcome === "failed")).toMatchObject({ error: { code: "CELL_UNAVAILABLE" } })
+      expect((yield* stored(urls.one)).length).toBe(2 * (payloads.length - inTwo.length))
+    })
+  )
+
+  it.scopedLive("follows the routes of all cells, and returns results of workers of one cell", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const fleet = declared(urls)
+      const shift = yield* opened(fleet)
+      const ask = job("gh.ask", { payload: z.object({ who: z.string() }), result: z.string() })
+      yield* Effect.promise(async () => {
+        await using cell = await connect({ fleet, cell: "mail", pool: 4, log: false })
+        await using _ = await worker(cell, {
+          handlers: [ask.handle(async ({ who }) => `hello ${who}`)],
+          queues: ["letters"],
+          routes: { "gh.": "letters" }
+        })
+        const { id } = await shift.enqueue(ask, { who: "Ada" })
+        expect(CellTag.ofId(id)).toBe(tagOf("mail"))
+        expect(await shift.result(id, { timeout: "30s" })).toBe("hello Ada")
+        const own = await cell.enqueue(ask, { who: "Grace" })
+        expect(CellTag.ofId(own.id)).toBe(tagOf("mail"))
+      })
+      expect(yield* stored(urls.one)).toEqual([])
+    })
+  )
+
+  it.scopedLive("refuses invalid options", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const fleet = declared(urls)
+      const message = (options: unknown) =>
+        Effect.map(rejected(connect(options as { readonly fleet: FleetDeclaration })), (error) => error.message)
+      expect(yield* message({ fleet: 7 })).toMatch(/fleet must be the path of a file, or an object with cells/)
+      expect(yield* message({ fleet, schema: "x" })).toMatch(/schema is not an option of connect for a fleet/)
+      expect(yield* message({ fleet: { cells: {} } })).toMatch(
+        /^The option fleet has one problem:\n {2}cells: expected/
+      )
+      expect(yield* message({ fleet: "missing.yaml" })).toMatch(/missing.yaml has one problem:\n {2}the file does not/)
+      expect(yield* message({ fleet, cell: "mial" })).toMatch(/no cell "mial"\. Did you mean mail\?/)
+    })
+  )
+})
+
+describe("Fleet.layer", () => {
+  it.scopedLive("enqueues and reads like the layer of one cell", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }), queue: "letters" })
+      yield* Effect.gen(function* () {
+        const { id } = yield* Greet.enqueue({ who: "Ada" })
+        expect(CellTag.ofId(id)).toBe(tagOf("mail"))
+        const search = yield* JobSearch
+        expect((yield* search.get(id)).queue).toBe("letters")
+        expect((yield* search.list({}, { limit: 10 })).jobs.map((each) => each.id)).toEqual([id])
+        expect((yield* search.counts).map(({ queue }) => queue)).toEqual(["letters"])
+        const missing = yield* Effect.exit(search.get("0198c0de-0000-7000-8000-000000000003" as typeof id))
+        const failure = Exit.isFailure(missing) ? Option.getOrUndefined(Exit.causeOption(missing)) : undefined
+        expect(String(failure)).toMatch(/There is no job/)
+
+        // In a transaction of another cell's database, its tables would accept the job.
+        const cells = yield* FleetClient.Cells
+        const { services } = yield* cells.open(cells.fleet.main)
+        const { transaction } = Context.get(services, Database)
+        const refused = yield* Effect.flip(transaction(Greet.enqueue({ who: "Grace" })))
+        expect(refused.message).toMatch(/is in another cell: the transaction is of cell main, but the job belongs to/)
+        expect(yield* stored(urls.one)).toEqual([])
+      }).pipe(Effect.provide(FleetClient.layer(declared(urls), { pool: 2 })))
+    })
+  )
+})
