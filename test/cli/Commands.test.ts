@@ -203,6 +203,9 @@ describe("every command", () => {
           expect(yield* json("chaos", ...brief)).toMatchObject({ ok: true, faults: [{ fault: "cancel" }] })
           expect(yield* json("init", join(cwd, "my-jobs"))).toMatchObject({ folder: join(cwd, "my-jobs") })
           expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
+          yield* environment({ NIGHTSHIFT_FLEET: JSON.stringify({ cells: { main: { database: env.DATABASE_URL } } }) })
+          expect(yield* json("fleet list")).toMatchObject([{ name: "main", queues: ["all others"] }])
+          expect(yield* json("fleet doctor")).toMatchObject({ ok: true })
 
           expect(new Set(walked)).toEqual(new Set((yield* commands).filter((path) => !services.includes(path))))
         }).pipe(Effect.provide(TelegramEmulator.layer())),

@@ -87,15 +87,14 @@ const rowsOf = ({ cell, check, fix, found, status }: CellFinding) => [
 ]
 
 const doctor = Command.make({
-  about:
-    "Check every cell like `nightshift doctor`, and compare the cells with the fleet. Exits with code 1 if a check fails.",
+  about: "Check every cell like `doctor`, and compare the cells with the fleet.",
   options: {
     all: Input.flag("Print the checks that passed as well."),
     json: CommonOptions.json
   },
   examples: {
     "nightshift fleet doctor": "find problems of all cells and their fixes",
-    "nightshift doctor --cell mail": "check one cell"
+    "nightshift fleet doctor --all": "print the checks that passed as well"
   },
   run: ({ all, json }) =>
     Effect.gen(function* () {
