@@ -138,16 +138,14 @@ describe("a queue that is divided by key", () => {
   it("keeps every key where releases before this one put it", () => {
     const fleet = divided("mail-1", "mail-2", "mail-3")
     const cellOf = (key: string) => place(fleet, { queue: "mail", key }).name
-    expect(["ada", "grace", "customer:1", "ключ", "鍵", ""].map(cellOf)).toMatchInlineSnapshot(`
-      [
-        "mail-2",
-        "mail-3",
-        "mail-3",
-        "mail-2",
-        "mail-3",
-        "mail-3",
-      ]
-    `)
+    expect(["ada", "grace", "customer:1", "ключ", "鍵", ""].map(cellOf)).toEqual([
+      "mail-2",
+      "mail-3",
+      "mail-3",
+      "mail-2",
+      "mail-3",
+      "mail-3"
+    ])
   })
 
   it("places a job without a key by its dedupe key, then by its id", () => {
