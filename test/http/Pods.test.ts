@@ -68,7 +68,8 @@ describe.each(backends)("on %s, GET /api/v1/pods", (where, layer) => {
             clockOffsetSeconds: -2.3,
             server: where === "memory" ? null : expect.stringMatching(/^\S+ since 20\S+Z$/),
             draining: false,
-            leader: true
+            leader: true,
+            remote: false
           },
           expect.objectContaining({ id: leaving.id, label: null, runningJobs: 0, draining: true, leader: false })
         ],

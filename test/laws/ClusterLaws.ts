@@ -109,6 +109,40 @@ export const clusterLaws = (
         yield* cluster.pods.leave(silent.id)
         expect(yield* cluster.beat(pod)).toMatchObject({ others: 1, othersRunJobs: false })
       })
+    law(
+      "the heartbeats of remote workers are one call, which returns their shares and the pods of their queues",
+      (cluster) =>
+        Effect.gen(function* () {
+          const state = { slots: [{ queue: "mail", wanted: 1, have: 1, busy: 1 }], draining: false }
+          const process = cluster.newPod()
+          yield* cluster.beat(process)
+          const [one, two] = [cluster.newPod(), cluster.newPod({ queues: ["mail", "sms"] })]
+          const assigned = yield* cluster.pods.beatRemote(
+            [
+              { ...one, ...state },
+              { ...two, ...state }
+            ],
+            within
+          )
+          expect([...assigned.keys()].sort()).toEqual([one.id, two.id].sort())
+          expect(assigned.get(one.id)?.shares).toEqual(new Map())
+          yield* cluster.shares.assign(yield* cluster.newTerm, [{ queue: "mail", pod: two.id, slots: 3 }])
+          yield* advance("1 second")
+          const served = { ...two, queues: ["mail", "push"], kinds: ["other"] }
+          const later = yield* cluster.pods.beatRemote([{ ...served, ...state }], within)
+          expect(later.get(two.id)).toEqual({
+            shares: new Map([["mail", 3]]),
+            servingPods: new Map([
+              ["mail", 3],
+              ["push", 1]
+            ])
+          })
+          const stored = (yield* cluster.pods.live(within)).find(({ id }) => id === two.id)
+          expect(stored).toMatchObject({ ...served, ...state })
+          yield* cluster.pods.leave(one.id)
+          yield* cluster.pods.leave(two.id)
+          expect(yield* cluster.liveIds).toEqual([process.id])
+        })
     )
 
     law("a silent pod is no longer live, and is live again after its next heartbeat", (cluster) =>

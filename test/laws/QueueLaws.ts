@@ -1,6 +1,7 @@
 import { describe, layer as withLayer } from "@effect/vitest"
 import type { Layer } from "effect"
 import { askLaws } from "./AskLaws.js"
+import { attemptLaws } from "./AttemptLaws.js"
 import { batchLaws } from "./BatchLaws.js"
 import { childrenLaws } from "./ChildrenLaws.js"
 import { claimLaws } from "./ClaimLaws.js"
@@ -43,6 +44,7 @@ const chapters = {
   dedupe: dedupeLaws,
   claim: claimLaws,
   finalize: finalizeLaws,
+  attempts: attemptLaws,
   "follow-up": followUpLaws,
   "heartbeat, recovery and purge": recoverLaws,
   "job administration": jobAdminLaws,

@@ -94,6 +94,9 @@ export class RemotePods extends Context.Tag("nightshift/worker/RemotePods")<
     readonly leave: (id: PodId) => Effect.Effect<void, DatabaseError>
     /** How many more jobs of a queue the worker may hold, if it asks for `wanted`. */
     readonly room: (worker: RemoteWorker, queue: string, wanted: number) => Effect.Effect<number, DatabaseError>
+    /** Reads the settings of the queues, unless they were read a few seconds ago. */
+    readonly freshSettings: Effect.Effect<void, DatabaseError>
+    /** The settings as they were last read. */
     readonly settings: (queue: string) => QueueSettings | undefined
   }
 >() {
@@ -124,8 +127,13 @@ const make = Effect.gen(function* () {
   let settings = new Map<string, QueueSettings>()
   const latch = makeLatch()
 
-  const readSettings = Effect.map(queues.all, (all) => {
-    settings = new Map(all.map((each) => [each.name, each]))
+  const beatInterval = Duration.toMillis(lease) / 3
+  let settingsReadAt = Number.NEGATIVE_INFINITY
+
+  const readSettings = Effect.gen(function* () {
+    const now = yield* steadyNow
+    settings = new Map((yield* queues.all).map((each) => [each.name, each]))
+    settingsReadAt = now
   })
 
   const shareOf = ({ assignment }: RemoteWorker, name: string): number => {
@@ -243,7 +251,7 @@ const make = Effect.gen(function* () {
     about: "sending the heartbeats of the remote workers that this process serves",
     schedule: after(
       Effect.suspend(() => (workers.size > 0 ? Effect.void : latch.opened)),
-      Schedule.spaced(Duration.times(lease, 1 / 3))
+      Schedule.spaced(Duration.millis(beatInterval))
     ),
     runAtStart: false,
     steps: [{ name: "beat", timeout: lease, run: pass }]
@@ -282,6 +290,9 @@ const make = Effect.gen(function* () {
         if (left() < wanted && worker.heldOf(name).length > 0) yield* forgetEnded(worker)
         return Math.max(0, Math.min(wanted, left()))
       }),
+    freshSettings: Effect.flatMap(steadyNow, (now) =>
+      now - settingsReadAt < beatInterval ? Effect.void : readSettings
+    ),
     settings: (name) => settings.get(name)
   })
 })

@@ -224,6 +224,8 @@ const make: Effect.Effect<
   const finish = (about: WorkerAbout, ends: ReadonlyArray<RemoteEnd>) =>
     Effect.gen(function* () {
       const pod = podIdOf(about)
+      // The worker may have claimed from another process.
+      yield* pods.freshSettings
       const attempts = yield* queue.attempts(pod, ends)
       const done = yield* Effect.forEach(
         ends,
@@ -274,6 +276,7 @@ const make: Effect.Effect<
         extend === undefined ? deadline : now + Duration.toMillis(extend)
       // Only these need their rows: the others have time left.
       const checked = alive.filter((job) => (deadlineOf(job) ?? 0) <= now)
+      if (checked.length > 0) yield* pods.freshSettings
       const attempts = yield* queue.attempts(pod, checked)
       const deadlines = new Map(alive.map((job) => [keyOf(job), deadlineOf(job) ?? 0]))
       const timedOut = new Set<string>()
