@@ -109,6 +109,8 @@ export const clusterLaws = (
         yield* cluster.pods.leave(silent.id)
         expect(yield* cluster.beat(pod)).toMatchObject({ others: 1, othersRunJobs: false })
       })
+    )
+
     law(
       "the heartbeats of remote workers are one call, which returns their shares and the pods of their queues",
       (cluster) =>
