@@ -142,7 +142,7 @@ export type OwnAttempt =
   /** With the status that the job has now. */
   | { readonly _tag: "Ended"; readonly status: Status }
 
-/** How far the time of a lease may be after the start of its attempts, in milliseconds: ids of one process never repeat a time. */
+/** How far the time in a lease may be ahead of the start of its attempts, in milliseconds: ids made in one burst run ahead of the clock. */
 const leaseAhead = 1_000
 
 /** Whether an attempt that started at this time can be that of the lease. */
