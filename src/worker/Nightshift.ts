@@ -1,16 +1,6 @@
 import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
-import {
-  ConfigProvider,
-  Context,
-  DefaultServices,
-  Effect,
-  FiberRef,
-  Layer,
-  Option,
-  Redacted,
-  Schema
-} from "effect"
+import { ConfigProvider, Context, DefaultServices, Effect, FiberRef, Layer, Option, Redacted, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import type { Tokens } from "../access/Tokens.js"
 import * as TokensPg from "../access/TokensPg.js"

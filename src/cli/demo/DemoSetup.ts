@@ -21,7 +21,11 @@ const queueSettings = [
   { queue: "video", reason: "each job uses a full core", body: { maxWorkers: 4 } },
   { queue: "mail", reason: "short jobs", body: { maxWorkers: 20 } },
   { queue: "billing", reason: "accounting reviews failures monthly", body: { retainDead: "30d" } },
-  { queue: "prices", reason: "server returns 429 under load", body: { backoff: { enabled: true, base: "8s", max: "60s" } } }
+  {
+    queue: "prices",
+    reason: "server returns 429 under load",
+    body: { backoff: { enabled: true, base: "8s", max: "60s" } }
+  }
 ]
 
 export const setUpQueues = (service: ServiceClient): Effect.Effect<void, RequestFailed> =>
