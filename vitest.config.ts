@@ -29,6 +29,7 @@ const sized = [
   "scripts/bench",
   "testing/Simulation",
   "testing/SimulatedWorkflows",
+  "worker/RemoteWorkers",
   "workflow/PostgreSQL"
 ].map((name) => `test/${name}.test.ts`)
 

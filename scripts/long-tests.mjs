@@ -7,6 +7,7 @@ export const longTests = [
   "test/database/embedded/DirectoryLock.test.ts",
   "test/database/embedded/EmbeddedPostgresThrowaway.test.ts",
   "test/journeys/MissionControlSafety.test.ts",
+  "test/laws/QueueFleet.laws.test.ts",
   "test/worker/Cluster.test.ts",
   "test/workflow/EffectContract.test.ts"
 ]
