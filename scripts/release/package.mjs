@@ -15,7 +15,7 @@ const allowed = [
   /^dist\/ui\/[\w/.-]+\.(html|js|css|svg)$/,
   /^dist\/THIRD_PARTY_LICENSES\.txt$/,
   /^docs\/(?!adr\/|pictures\/)[\w/-]+\.(md|json|yaml|service|py)$/,
-  /^migrations\/(\d{4}_\w+\.sql|schema\.txt)$/
+  /^migrations\/(\d{4}_\w+\.sql|schema\.txt|effects\.json)$/
 ]
 
 const manifestOf = (root) => JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
@@ -45,7 +45,8 @@ export const contentsOf = (root, { files, size, unpackedSize }) => {
 }
 
 /** Parts of the repository that the package leaves out. The registry's page leads there, and so does the website. */
-const leftOut = /^(docs\/(adr|pictures)\/|examples(\/|$)|CONTRIBUTING\.md$|CODE_OF_CONDUCT\.md$|Dockerfile$|compose)/
+const leftOut =
+  /^(docs\/(adr|pictures|recipes)\/|docs\/learn\/(choosing|migrating-|workflow-comparison)|docs\/operate\/(chaos|faults|mutants|soak|speed|versions)\.md|docs\/operate\/[\w-]+\.(json|yaml)$|clients\/|examples(\/|$)|CONTRIBUTING\.md$|CODE_OF_CONDUCT\.md$|Dockerfile$|compose)/
 
 /** Links of packed pages that lead to no packed file. */
 export const linksOf = (root, { files }) => {

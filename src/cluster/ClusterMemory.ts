@@ -221,11 +221,7 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
               facts.queues.map((queue) => [queue, others.filter(({ queues }) => queues.includes(queue)).length + 1])
             ),
             otherReleases: new Map(facts.queues.flatMap((queue) => otherReleases(queue, facts, others))),
-            silent: silent(clock).flatMap(({ id }) => (id === facts.id ? [] : [id])),
-            others: [...pods.keys()].filter((id) => id !== facts.id && !notLive.has(id)).length,
-            othersRunJobs: [...pods.values()].some(
-              ({ id, slots }) => id !== facts.id && slots.some(({ busy }) => busy > 0)
-            )
+            silent: silent(clock).flatMap(({ id }) => (id === facts.id ? [] : [id]))
           }
         }),
       beatRemote: (workers, liveWithin) =>
@@ -268,7 +264,7 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
           pods.delete(id)
           ids.delete(id)
           deadAfter.delete(id)
-          shares.removeWhere((pod) => !pods.has(pod))
+          shares.removeWhere((pod) => pod === id)
         }),
       removeDead: (silentFor) =>
         step((clock) => {

@@ -59,10 +59,6 @@ export interface Assignment {
    * more than half of their `deadAfter`: they have missed a heartbeat. `removeUnlocked` tests their locks.
    */
   readonly silent: ReadonlyArray<PodId>
-  /** Number of other live pods, whatever they serve. */
-  readonly others: number
-  /** Whether another pod ran a job at its last heartbeat. */
-  readonly othersRunJobs: boolean
 }
 
 /** A worker outside of the cluster's processes, which sends its heartbeats to one of them. */
@@ -140,12 +136,12 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
      */
     readonly live: (within: Duration.Duration) => Effect.Effect<ReadonlyArray<StoredPod>, DatabaseError>
 
-    /** Removes a stopped pod's row and its shares, and shares of pods that do not exist. */
+    /** Removes a stopped pod's row and its shares. */
     readonly leave: (id: PodId) => Effect.Effect<void, DatabaseError>
 
     /**
-     * Removes pods that this process has seen without a heartbeat for `silentFor`, their shares, and, if there are such pods,
-     * shares of pods that do not exist. Returns the removed pods.
+     * Removes pods that this process has seen without a heartbeat for `silentFor`, their shares, and shares of pods
+     * that do not exist. Returns the removed pods.
      */
     readonly removeDead: (silentFor: Duration.Duration) => Effect.Effect<ReadonlyArray<PodId>, DatabaseError>
   }

@@ -45,11 +45,8 @@ interface OrderRow {
   readonly others: number
   readonly releases: ReadonlyArray<Releases> | null
   readonly known: boolean
-  /**
-   * Of all pods: id, heartbeat, dead_after_ms, which is null unless it is valid for this server, and whether the pod runs jobs.
-   * In the first row only.
-   */
-  readonly beats: ReadonlyArray<readonly [PodId, string, number | null, boolean]> | null
+  /** Of all pods: id, heartbeat and dead_after_ms, which is null unless it is valid for this server. In the first row only. */
+  readonly beats: ReadonlyArray<readonly [PodId, string, number | null]> | null
 }
 
 interface RemoteRow {
@@ -115,9 +112,6 @@ const removal = (schema: string, condition: string) => `
   )
   select id from dead order by id`
 
-/** Heartbeats of an observer that show which pods are dead, per time limit. */
-const heartbeatsPerLimit = 10
-
 const statementsOf = (schema: string) => ({
   beat: hot(`
   -- Commits without waiting for the disk: a heartbeat lost in a server crash is replaced by the next one.
@@ -133,7 +127,7 @@ const statementsOf = (schema: string) => ({
   select q.queue, exists (select from beaten) as known,
     case when coalesce(q.place, 1) = 1 then (
       select jsonb_agg(jsonb_build_array(p.id, ${micros("p.heartbeat_at")}::text,
-        case when ${ServerIdentity.isHere("p.server")} then p.dead_after_ms end, p.slots @? '$[*] ? (@.busy > 0)'))
+        case when ${ServerIdentity.isHere("p.server")} then p.dead_after_ms end))
       from ${schema}.pod p
     ) end as beats,
     (select s.slots from ${schema}.share s where s.queue = q.queue and s.pod_id = $1) as share,
@@ -181,7 +175,7 @@ const statementsOf = (schema: string) => ({
 
   leave: `
   with deleted as (delete from ${schema}.pod where id = $1)
-  delete from ${schema}.share s where s.pod_id = $1 or not exists (select from ${schema}.pod p where p.id = s.pod_id)`,
+  delete from ${schema}.share where pod_id = $1`,
 
   // Only if the heartbeat is unchanged since it was read; a pod with a newer heartbeat is alive.
   removeDead: removal(schema, `p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat`),
@@ -306,10 +300,7 @@ const make = Effect.gen(function* () {
               deadAfter
             ])
           )
-          const beats = rows.find(({ beats }) => beats !== null)?.beats ?? []
-          yield* recordBeats(watch, beats, sentAt)
-          const others = beats.filter(([id]) => id !== facts.id)
-          const notLive = new Set(watch.beats.quietFor(Duration.toMillis(liveWithin), sentAt).map(([id]) => id))
+          yield* recordBeats(watch, rows.find(({ beats }) => beats !== null)?.beats ?? [], sentAt)
           // The first heartbeat, or the first one after another pod removed this pod as dead.
           if (rows[0]?.known !== true) yield* introduce(facts, state, deadAfter, now)
           return {
@@ -320,9 +311,7 @@ const make = Effect.gen(function* () {
             otherReleases: new Map(
               rows.flatMap(({ queue, releases }) => (queue === null || releases === null ? [] : [[queue, releases]]))
             ),
-            silent: silentPods(watch).flatMap(({ id }) => (id === facts.id ? [] : [id])),
-            others: others.filter(([id]) => !notLive.has(id)).length,
-            othersRunJobs: others.some(([, , , runsJobs]) => runsJobs)
+            silent: silentPods(watch).flatMap(({ id }) => (id === facts.id ? [] : [id]))
           } satisfies Assignment
         })
       ),
@@ -366,13 +355,8 @@ const make = Effect.gen(function* () {
     leave: (id) => mapErrors(Effect.asVoid(sql.unsafe(statements.leave, [id]))),
     removeDead: (silentFor) =>
       Effect.gen(function* () {
-        const limit = Duration.toMillis(silentFor)
-        const watch = watchOf(yield* Effect.clock)
-        // While heartbeats return those of all pods, a read is needed only to remove a pod. The first one may return none.
-        const isRead = watch.beats.size > 0 && (yield* steadyNow) - watch.sentAt < limit / heartbeatsPerLimit
-        if (isRead && watch.beats.quietFor(limit, watch.sentAt).length === 0) return []
         const { sentAt, beats } = yield* readBeats(statements.beats)
-        return yield* among(statements.removeDead, beats.quietFor(limit, sentAt))
+        return yield* among(statements.removeDead, beats.quietFor(Duration.toMillis(silentFor), sentAt))
       }),
     holdLock: (id) => listener.holdLock(lockKey(schema, "$1::text"), id),
     removeUnlocked: (by) =>

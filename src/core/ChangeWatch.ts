@@ -25,11 +25,6 @@ export class ChangeWatch<K, V> {
   /** Pass `isSame` when equal values are not identical objects. */
   constructor(private readonly isSame: (a: V, b: V) => boolean = Object.is) {}
 
-  /** Number of keys. */
-  get size(): number {
-    return this.seen.size
-  }
-
   /** Records the current values of all keys. Keys that are missing are dropped. */
   record(observed: Iterable<readonly [K, V]>, now: number): void {
     const next = new Map<K, Seen<V>>()

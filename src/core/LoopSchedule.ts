@@ -43,28 +43,6 @@ export const until = (
     Effect.as(wait(Duration.millis(next(now) - now)), [undefined, undefined, nextPass] as const)
   )
 
-/** How much longer a loop pauses while events announce what its passes look for. */
-const eventfulFactor = 6
-
-/**
- * Pauses of a loop whose passes look for what events announce. While events arrive, a pass is needed only after one was lost,
- * so pauses are six times as long. The pauses are spent in `wait`, as those of `wakeable`.
- */
-export const besideEvents = (
-  interval: Duration.Duration,
-  arrive: Effect.Effect<boolean>,
-  wait: (delay: Duration.Duration) => Effect.Effect<void>
-): LoopSchedule =>
-  Schedule.makeWithState<void, PassOutcome, void>(undefined, (_, outcome) =>
-    Effect.flatMap(arrive, (isEventful) =>
-      Effect.as(wait(isEventful && outcome === "ok" ? Duration.times(interval, eventfulFactor) : interval), [
-        undefined,
-        undefined,
-        nextPass
-      ] as const)
-    )
-  )
-
 /** `usual` after passes that succeeded and `failing` after those that did not; a success resets `failing`. */
 export const backingOff = (usual: LoopSchedule, failing: LoopSchedule): LoopSchedule =>
   Schedule.makeWithState<readonly [unknown, unknown], PassOutcome, unknown>(

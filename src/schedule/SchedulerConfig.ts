@@ -7,8 +7,7 @@ export const settings = {
   poll: Setting.positiveDuration(
     {
       key: "SCHEDULE_POLL",
-      about:
-        "Interval at which the leader polls for changed schedules. Six times as long while notifications arrive, which announce changes. Values of 0 or less use the default."
+      about: "Interval at which the leader polls for changed schedules. Values of 0 or less use the default."
     },
     "5s"
   )

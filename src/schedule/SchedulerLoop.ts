@@ -2,7 +2,6 @@ import { Duration, Effect, Option, type Scope } from "effect"
 import type { Term } from "../core/Ids.js"
 import type { LeaderLoop } from "../core/Loop.js"
 import { makeLatch, until } from "../core/LoopSchedule.js"
-import { Hints } from "../database/Hints.js"
 import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 import { Schedules } from "./Schedules.js"
@@ -12,40 +11,20 @@ const retryDelay = Duration.seconds(1)
 
 const instantOf = Option.getOrElse(() => Number.POSITIVE_INFINITY)
 
-/** While hints of changes arrive, the next instant is read again only once per this many polls. */
-const pollsPerReading = 6
-
 /** Fires schedules while this pod leads: at its election, when one is due, and when one is changed. */
-export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Hints | Scope.Scope> = Effect.gen(function* () {
+export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scope> = Effect.gen(function* () {
   const schedules = yield* Schedules
   const { poll } = yield* SchedulerConfig
   const scheduler = yield* Scheduler.make
   const clock = yield* Effect.clock
   const latch = makeLatch()
-  const hints = yield* Hints
-  let isChanged = true
-  yield* schedules.onChange(() => {
-    isChanged = true
-    latch.open()
-  })
-  /** The next instant with something to do, according to the last pass that read it. */
+  yield* schedules.onChange(latch.open)
+  /** The next instant with something to do, according to the last pass. */
   let idleUntil = 0
-  let readAt = 0
-
-  // A pass compares the clock with the next instant, because the clock may have been set. Most read nothing.
-  const isReadingDue = (now: number) =>
-    Effect.map(
-      hints.connected,
-      (areHinted) =>
-        isChanged || !areHinted || now >= idleUntil || now - readAt >= Duration.toMillis(poll) * pollsPerReading
-    )
 
   const fire = (term: Term) =>
     Effect.gen(function* () {
       const now = clock.unsafeCurrentTimeMillis()
-      if (!(yield* isReadingDue(now))) return {}
-      isChanged = false
-      readAt = now
       // Provisional value, because a pass that fails or is interrupted may leave schedules due.
       idleUntil = now + Duration.toMillis(poll)
       const next = instantOf(yield* schedules.nextInstant)
@@ -62,7 +41,6 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Hints | Sc
     })
 
   return (term) => {
-    isChanged = true
     let areRestored = false
     const restoreLastFires = Effect.suspend(() => {
       if (areRestored) return Effect.succeed({})

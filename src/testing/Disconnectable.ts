@@ -97,14 +97,7 @@ export const make = (
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin, deadAfter) =>
           unless(
-            {
-              shares: new Map(),
-              servingPods: new Map(),
-              otherReleases: new Map(),
-              silent: [],
-              others: 0,
-              othersRunJobs: false
-            },
+            { shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] },
             pods.beat(facts, state, liveWithin, deadAfter)
           ),
         beatRemote: (workers, liveWithin) => unless(new Map(), pods.beatRemote(workers, liveWithin)),

@@ -22,8 +22,7 @@ export const settings = {
   podHeartbeat: Setting.positiveDuration(
     {
       key: "NIGHTSHIFT_POD_HEARTBEAT",
-      about:
-        "Interval of the process heartbeat, which also fetches the assigned slots. Three times as long while no process runs a job."
+      about: "Interval of the process heartbeat, which also fetches the assigned slots."
     },
     "1s"
   ),
@@ -53,8 +52,7 @@ export const settings = {
   rebalanceInterval: Setting.positiveDuration(
     {
       key: "NIGHTSHIFT_REBALANCE_INTERVAL",
-      about:
-        "Interval at which the leader checks the assignment of the queues' slots to processes. Six times as long while notifications arrive, which announce changes."
+      about: "Interval at which the leader assigns the queues' slots to processes."
     },
     "5s"
   ),

@@ -111,14 +111,10 @@ const startAll = <R, L>({ features, queues, registry, releases, workers }: Parts
     yield* runLoop(yield* Rescuer.make)
     const loops = yield* features
     for (const loop of loops) if (typeof loop !== "function") yield* runLoop(loop)
-    const startHeartbeat = yield* JobHeartbeat.start
+    const onHeld = yield* JobHeartbeat.start
     yield* JobHeartbeat.listenForCancels
     yield* LogFlush.start
     const duePoller = yield* DuePoller.start
-    const onHeld = () => {
-      startHeartbeat()
-      duePoller.received()
-    }
     // Closes the supervisors in parallel, so that all queues drain within one grace period.
     const queueScope = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.parallel)
     const podHeartbeat = yield* PodHeartbeat.PodHeartbeat

@@ -31,14 +31,7 @@ export const settings = {
     64,
     { min: 1, max: 64 }
   ),
-  poll: Setting.duration(
-    {
-      key: "QUEUE_POLL",
-      about:
-        "Interval at which an idle process polls for jobs. Five times as long while notifications arrive and no process runs a job."
-    },
-    "2s"
-  ),
+  poll: Setting.duration({ key: "QUEUE_POLL", about: "Interval at which an idle process polls for jobs." }, "2s"),
   heartbeat: Setting.duration({ key: "QUEUE_HEARTBEAT", about: "Interval of the heartbeat of running jobs." }, "10s"),
   grace: Setting.duration(
     { key: "SHUTDOWN_GRACE", about: "Time that running jobs get to finish after the process is asked to stop." },

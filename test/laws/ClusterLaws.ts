@@ -93,24 +93,6 @@ export const clusterLaws = (
       })
     )
 
-    law("a heartbeat returns how many other pods live, and whether one of them runs jobs", (cluster) =>
-      Effect.gen(function* () {
-        const [pod, other, silent] = [cluster.newPod(), cluster.newPod({ queues: [] }), cluster.newPod()]
-        const busy = { slots: [{ queue: "mail", wanted: 4, have: 4, busy: 1 }] }
-        expect(yield* cluster.beat(pod, busy)).toMatchObject({ others: 0, othersRunJobs: false })
-        yield* cluster.beat(other, { slots: [{ queue: "mail", wanted: 4, have: 4, busy: 0 }] })
-        expect(yield* cluster.beat(pod)).toMatchObject({ others: 1, othersRunJobs: false })
-        yield* cluster.beat(silent, busy)
-        expect(yield* cluster.beat(pod)).toMatchObject({ others: 2, othersRunJobs: true })
-        yield* advance("15 seconds")
-        yield* cluster.beat(other)
-        // A pod that may have died while it ran jobs counts until it is removed.
-        expect(yield* cluster.beat(pod)).toMatchObject({ others: 1, othersRunJobs: true })
-        yield* cluster.pods.leave(silent.id)
-        expect(yield* cluster.beat(pod)).toMatchObject({ others: 1, othersRunJobs: false })
-      })
-    )
-
     law(
       "the heartbeats of remote workers are one call, which returns their shares and the pods of their queues",
       (cluster) =>

@@ -4,7 +4,6 @@ import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Leadership } from "../../src/cluster/Leadership.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
-import { Hints } from "../../src/database/Hints.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import { Transactions } from "../../src/queue/Transactions.js"
@@ -101,29 +100,18 @@ describe("the leader's scheduler", () => {
     }).pipe(Logger.withMinimumLogLevel(LogLevel.None), Effect.provide(world))
   )
 
-  it.scoped.each([
-    [true, 2],
-    [false, 12]
-  ] as const)(
-    "reads the next instant rarely while changes are hinted, otherwise once per poll: hinted %s",
-    ([connected, expected]) =>
-      Effect.gen(function* () {
-        const asked = yield* Ref.make(0)
-        yield* Effect.gen(function* () {
-          yield* start
-          yield* create("0 12 * * *")
-          yield* TestClock.adjust("1 second")
-          const before = yield* Ref.get(asked)
-          yield* TestClock.adjust("60 seconds")
-          expect((yield* Ref.get(asked)) - before).toBe(expected)
-        }).pipe(
-          Effect.provide(watched(yield* Ref.make(false), asked)),
-          Effect.provideServiceEffect(
-            Hints,
-            Effect.map(Hints, (hints) => ({ ...hints, connected: Effect.succeed(connected) }))
-          )
-        )
-      }).pipe(Effect.provide(world))
+  it.scoped("sends one query per poll while nothing is due", () =>
+    Effect.gen(function* () {
+      const asked = yield* Ref.make(0)
+      yield* Effect.gen(function* () {
+        yield* start
+        yield* create("0 12 * * *")
+        yield* TestClock.adjust("1 second")
+        const before = yield* Ref.get(asked)
+        yield* TestClock.adjust("60 seconds")
+        expect((yield* Ref.get(asked)) - before).toBe(12)
+      }).pipe(Effect.provide(watched(yield* Ref.make(false), asked)))
+    }).pipe(Effect.provide(world))
   )
 
   it.scoped("shows the last fire from before its election", () =>

@@ -1,35 +1,19 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer, TestClock } from "effect"
-import { podsTopic } from "../../src/cluster/Pods.js"
-import { Hints } from "../../src/database/Hints.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as DuePoller from "../../src/worker/loops/DuePoller.js"
-import { PodHeartbeat } from "../../src/worker/loops/PodHeartbeat.js"
-import { Finalizer } from "../../src/worker/slots/Finalizer.js"
 import { Supervisors } from "../../src/worker/slots/Supervisor.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
-import { still } from "./StillHeartbeat.js"
 
 const services = Layer.mergeAll(
   Supervisors.layer,
   WorkerConfig.layer,
-  Layer.succeed(PodHeartbeat, still),
-  Hints.layerLocal,
-  Finalizer.layer
-).pipe(Layer.provideMerge(Layer.merge(Metrics.layer, Layer.provide(QueueMemory.layer, Wakeups.layer))))
-
-/** Queries in each of the next intervals of two seconds. */
-const queriesPerPoll = (queries: ReadonlyArray<unknown>, polls: number) =>
-  Effect.replicateEffect(
-    Effect.suspend(() => {
-      const before = queries.length
-      return Effect.map(TestClock.adjust("2 seconds"), () => queries.length - before)
-    }),
-    polls
-  )
+  Metrics.layer,
+  Layer.provide(QueueMemory.layer, Wakeups.layer)
+)
 
 /** A poller over these queues. Records the queues of each query; `due` is when their next jobs are due. */
 const poller = (queues: ReadonlyArray<string>, due: ReadonlyMap<string, number> = new Map()) =>
@@ -48,9 +32,9 @@ const poller = (queues: ReadonlyArray<string>, due: ReadonlyMap<string, number> 
         queries.push(names)
         return new Map([...due].filter(([name]) => names.includes(name)))
       })
-    const { ranShort, received } = yield* DuePoller.start.pipe(Effect.provideService(Queue, { ...queue, nextDue }))
+    const { ranShort } = yield* DuePoller.start.pipe(Effect.provideService(Queue, { ...queue, nextDue }))
     yield* TestClock.adjust("100 millis")
-    return { queries, ranShort, received, woken }
+    return { queries, ranShort, woken }
   })
 
 describe("the due poller", () => {
@@ -95,31 +79,6 @@ describe("the due poller", () => {
       expect(woken).toEqual([])
       yield* TestClock.adjust("1 millis")
       expect(woken).toEqual(["mail"])
-    }).pipe(Effect.provide(services))
-  )
-
-  it.scoped("asks less often while no pod has jobs, and at once when one may have left some", () =>
-    Effect.gen(function* () {
-      let othersRunJobs = () => {}
-      const quiet = {
-        ...still,
-        isQuiet: Effect.succeed(true),
-        onOthersRunJobs: (listener: () => void) =>
-          Effect.sync(() => {
-            othersRunJobs = listener
-          })
-      }
-      const { queries, received } = yield* Effect.provideService(poller(["mail"]), PodHeartbeat, quiet)
-      // The results of earlier jobs may not be written at the first query after them, so a second one follows soon.
-      expect(yield* queriesPerPoll(queries, 7)).toEqual([1, 0, 0, 0, 0, 1, 0])
-      received()
-      expect(yield* queriesPerPoll(queries, 4)).toEqual([2, 0, 0, 0])
-      othersRunJobs()
-      expect(yield* queriesPerPoll(queries, 4)).toEqual([2, 0, 0, 0])
-      const before = queries.length
-      yield* Effect.flatMap(Hints, (hints) => hints.publish(podsTopic, "a pod that ends"))
-      yield* TestClock.adjust("0 millis")
-      expect(queries.length - before).toBe(1)
     }).pipe(Effect.provide(services))
   )
 })

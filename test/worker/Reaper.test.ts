@@ -14,7 +14,6 @@ import { ClusterConfig } from "../../src/worker/ClusterConfig.js"
 import { PodHeartbeat } from "../../src/worker/loops/PodHeartbeat.js"
 import * as Reaper from "../../src/worker/loops/Reaper.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
-import { still } from "./StillHeartbeat.js"
 
 /** The reaper's steps in order, each with its minute. */
 class Diary extends Context.Tag("test/Diary")<Diary, Ref.Ref<ReadonlyArray<string>>>() {}
@@ -76,7 +75,14 @@ const settings = (given: Readonly<Record<string, string>>) =>
   )
 
 const heartbeat = (steadyFor: Duration.Duration) =>
-  Layer.succeed(PodHeartbeat, { ...still, steadyFor: Effect.succeed(steadyFor) })
+  Layer.succeed(PodHeartbeat, {
+    assignment: () => ({ shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] }),
+    onOrders: () => Effect.void,
+    onSilence: () => Effect.void,
+    steadyFor: Effect.succeed(steadyFor),
+    undisturbedFor: Effect.succeed(steadyFor),
+    drain: Effect.void
+  })
 
 /** Every thirty minutes, and jobs that were quiet for the stuck timeout every two hours. */
 const given = { QUEUE_REAPER_INTERVAL: "30m", QUEUE_STALE_AFTER: "50m", QUEUE_JANITOR_INTERVAL: "2h" }

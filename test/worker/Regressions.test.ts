@@ -130,7 +130,7 @@ describe("regressions:", () => {
       const pod = yield* TestCluster.hire({ handlers: [throttled] })
       const { id } = yield* Long.enqueue({})
       yield* StepClock.advance("2 minutes")
-      const live = yield* Effect.flatMap(Pods, (pods) => pods.live(Duration.seconds(4)))
+      const live = yield* Effect.flatMap(Pods, (pods) => pods.live(Duration.seconds(2)))
       expect(live.map((each) => each.id)).toEqual([pod.worker.pod])
       expect([calls, (yield* job(id)).attempt]).toEqual([1, 0])
       yield* queues.change("default", { throttledUntil: null })

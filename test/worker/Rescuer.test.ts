@@ -16,7 +16,6 @@ import * as Rescuer from "../../src/worker/loops/Rescuer.js"
 import { Pod } from "../../src/worker/Pod.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
 import { podFacts } from "../support/PodFacts.js"
-import { still } from "./StillHeartbeat.js"
 
 /** A dead pod with one job, beside a rescuer. */
 interface Story {
@@ -77,12 +76,15 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
 
     let wake = () => {}
     const heartbeat = Layer.succeed(PodHeartbeat, {
-      ...still,
+      assignment: () => ({ shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] }),
+      onOrders: () => Effect.void,
       onSilence: (listener) =>
         Effect.sync(() => {
           wake = listener
         }),
-      undisturbedFor: Ref.get(undisturbed)
+      steadyFor: Effect.succeed(Duration.hours(1)),
+      undisturbedFor: Ref.get(undisturbed),
+      drain: Effect.void
     })
     const loop = Layer.scopedDiscard(Effect.flatMap(Rescuer.make, runLoop)).pipe(
       Layer.provide([heartbeat, Metrics.layer, ClusterConfig.layer, WorkerConfig.layer]),

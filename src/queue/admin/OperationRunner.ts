@@ -1,6 +1,6 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
-import { besideEvents, makeLatch } from "../../core/LoopSchedule.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { type Operation, type OperationNotFound, Operations, operationTopic } from "./Operations.js"
@@ -69,7 +69,7 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     return {
       name: "operations",
       about: "running bulk operations",
-      schedule: besideEvents(Duration.times(poll, pollsPerCheck), hints.connected, latch.openedWithin),
+      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsPerCheck)), latch.openedWithin),
       runAtStart: true,
       steps: [{ name: "run batches", timeout: "1 minute", run: runBatches }]
     }

@@ -19,7 +19,7 @@ import { Supervisors } from "../slots/Supervisor.js"
 import { WorkerConfig } from "../WorkerConfig.js"
 
 // A pod sends a heartbeat every second, and the same statement returns its slot assignments and the other pods that have
-// become silent. While no pod runs a job, there is nothing to rescue, and heartbeats are rarer. This layer is the first to start and the last to stop: the pod's row exists until the result of its last
+// become silent. This layer is the first to start and the last to stop: the pod's row exists until the result of its last
 // job is written, and its lock is held for as long.
 
 const lateBeats = MetricSpec.counter(
@@ -29,11 +29,6 @@ const lateBeats = MetricSpec.counter(
 
 /** A pod without a lock is dead after this many missed heartbeats. */
 const missedBeats = 2
-
-/** While no pod runs a job, a heartbeat is sent once per this many intervals. */
-const quietIntervals = 3
-/** Heartbeats per NIGHTSHIFT_LEASE and per QUEUE_STALE_AFTER, at the least. */
-const beatsPerTimeout = 5
 
 /** Timeout of each write on shutdown. */
 const shutdownTimeout = Duration.seconds(2)
@@ -48,13 +43,6 @@ export class PodHeartbeat extends Context.Tag("nightshift/worker/PodHeartbeat")<
     readonly onOrders: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
     /** Calls the listener after every heartbeat that found silent pods (see `Assignment.silent`), until the Scope closes. */
     readonly onSilence: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
-    /** Calls the listener after every heartbeat that found that another pod runs jobs, until the Scope closes. */
-    readonly onOthersRunJobs: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
-    /**
-     * Whether neither this pod nor, at its last heartbeat, another one runs a job, all pods send their heartbeats, and hints
-     * arrive. Then no job can be released or lost without a hint.
-     */
-    readonly isQuiet: Effect.Effect<boolean>
     /** How long heartbeats have been succeeding without a gap. */
     readonly steadyFor: Effect.Effect<Duration.Duration>
     /**
@@ -84,14 +72,14 @@ const isSameMap = (a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number
   a.size === b.size && [...a].every(([key, value]) => b.get(key) === value)
 
 const isSame = (a: Assignment, b: Assignment) =>
-  isSameMap(a.shares, b.shares) && isSameMap(a.servingPods, b.servingPods) && a.others === b.others
+  isSameMap(a.shares, b.shares) && isSameMap(a.servingPods, b.servingPods)
 
 export const make = (serves: Serves) =>
   Effect.gen(function* () {
     const pods = yield* Pods
     const hints = yield* Hints
     const supervisors = yield* Supervisors
-    const { lease, podHeartbeat, staleAfter } = yield* ClusterConfig
+    const { lease, podHeartbeat } = yield* ClusterConfig
     const { heartbeat } = yield* WorkerConfig
     const facts = { ...(yield* Pod), ...serves }
     const delays = yield* (yield* EventLoop.own).watch
@@ -99,31 +87,13 @@ export const make = (serves: Serves) =>
     const time = yield* Effect.serviceOption(DatabaseTime)
     const late = (yield* Metrics).series(lateBeats, {})
     const longestGap = Duration.toMillis(podHeartbeat) + Duration.toMillis(heartbeat)
-    const quietHeartbeat = Duration.max(
-      podHeartbeat,
-      Duration.min(
-        Duration.times(podHeartbeat, quietIntervals),
-        Duration.times(Duration.min(lease, staleAfter), 1 / beatsPerTimeout)
-      )
-    )
-    const longestDelay = Duration.toMillis(podHeartbeat) * missedBeats
-    let assignment: Assignment = {
-      shares: new Map(),
-      servingPods: new Map(),
-      otherReleases: new Map(),
-      silent: [],
-      others: 0,
-      othersRunJobs: true
-    }
+    const deadAfter = Duration.times(podHeartbeat, missedBeats)
+    const longestDelay = Duration.toMillis(deadAfter)
+    let assignment: Assignment = { shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] }
     const listeners = new Set<() => void>()
     const silenceListeners = new Set<() => void>()
-    const jobListeners = new Set<() => void>()
     let draining = false
     let lastBeat = yield* steadyNow
-    /** When the next heartbeat is due, unless there is a reason to send it earlier, and how long this pod may be silent. */
-    let nextBeat = Number.NEGATIVE_INFINITY
-    let isRequested = false
-    let deadAfter = Duration.zero
     let steadySince = lastBeat
     let promptSince = lastBeat
     const notPrompt = Effect.map(steadyNow, (now) => {
@@ -132,21 +102,7 @@ export const make = (serves: Serves) =>
     // Requested before the first heartbeat and held until the row is removed, so that a silent pod without a lock has ended.
     const heldFor = yield* pods.holdLock(facts.id)
 
-    const isQuiet = Effect.map(
-      hints.connected,
-      (areHinted) =>
-        areHinted &&
-        !assignment.othersRunJobs &&
-        assignment.silent.length === 0 &&
-        [...supervisors.values()].every((supervisor) => supervisor.isIdle())
-    )
-
     const beat = Effect.gen(function* () {
-      nextBeat = Number.NEGATIVE_INFINITY
-      isRequested = false
-      // Decided before the heartbeat, which tells other pods for how long this one may be silent.
-      const interval = (yield* isQuiet) ? quietHeartbeat : podHeartbeat
-      deadAfter = Duration.times(interval, missedBeats)
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
       const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
       const isLocked = Option.isSome(yield* heldFor)
@@ -162,14 +118,8 @@ export const make = (serves: Serves) =>
       // The reply alone: a late heartbeat of a busy process says nothing about the server.
       if (now - sentAt > longestDelay) promptSince = now
       lastBeat = now
-      // Half an interval less, because timers may fire a little early.
-      nextBeat = sentAt + Duration.toMillis(interval) - Duration.toMillis(podHeartbeat) / 2
       if (!isSame(received, before)) for (const listener of listeners) listener()
       if (received.silent.length > 0) for (const listener of silenceListeners) listener()
-      if (received.othersRunJobs) for (const listener of jobListeners) listener()
-    })
-    const beatIfDue = Effect.gen(function* () {
-      if (isRequested || (yield* steadyNow) >= nextBeat || !(yield* isQuiet)) yield* beat
     })
 
     /** Logs a heartbeat that was delayed by a blocked event loop, with the kinds that ran in the meantime. */
@@ -202,10 +152,7 @@ export const make = (serves: Serves) =>
     yield* hints.publish(podsTopic, facts.id)
     yield* Effect.addFinalizer(() => announce(pods.leave(facts.id)))
     const latch = makeLatch()
-    yield* hints.subscribe(sharesTopic, () => {
-      isRequested = true
-      latch.open()
-    })
+    yield* hints.subscribe(sharesTopic, latch.open)
     const loop: Loop = {
       name: "process heartbeat",
       about: "sending the heartbeat of this process",
@@ -215,7 +162,7 @@ export const make = (serves: Serves) =>
         {
           name: "beat",
           timeout: Duration.max(podHeartbeat, Duration.seconds(5)),
-          run: noticeLateness.pipe(Effect.zipRight(beatIfDue), Effect.as({}))
+          run: noticeLateness.pipe(Effect.zipRight(beat), Effect.as({}))
         }
       ]
     }
@@ -231,11 +178,9 @@ export const make = (serves: Serves) =>
       assignment: () => assignment,
       onOrders: subscribe(listeners),
       onSilence: subscribe(silenceListeners),
-      onOthersRunJobs: subscribe(jobListeners),
-      isQuiet,
       steadyFor: Effect.map(steadyNow, (now) => Duration.millis(now - steadySince)),
       undisturbedFor: Effect.zipWith(heldFor, steadyNow, (held, now) =>
-        Option.isNone(held) || now - lastBeat > Duration.toMillis(deadAfter)
+        Option.isNone(held) || now - lastBeat > longestDelay
           ? Duration.zero
           : Duration.min(held.value, Duration.millis(now - promptSince))
       ),

@@ -1,9 +1,9 @@
-import { Clock, Effect, Option, type Scope } from "effect"
+import { Clock, Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
 import { Shares, shareChanges, sharesTopic } from "../../cluster/Shares.js"
 import type { Term } from "../../core/Ids.js"
 import type { LeaderLoop } from "../../core/Loop.js"
-import { besideEvents, makeLatch } from "../../core/LoopSchedule.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { whenClosed } from "../../core/Registration.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
@@ -13,7 +13,6 @@ import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
 import { Leader } from "./Leader.js"
-import { PodHeartbeat } from "./PodHeartbeat.js"
 
 /** Returns the names of queues that have due jobs and that none of these pods serves. */
 export const unservedAmong = (
@@ -38,7 +37,7 @@ const unserved = MetricSpec.gauge(
 export const make: Effect.Effect<
   LeaderLoop,
   never,
-  Pods | Shares | Queues | Queue | Leader | PodHeartbeat | Hints | ClusterConfig | Metrics | Scope.Scope
+  Pods | Shares | Queues | Queue | Leader | Hints | ClusterConfig | Metrics | Scope.Scope
 > = Effect.gen(function* () {
   const pods = yield* Pods
   const shares = yield* Shares
@@ -81,12 +80,10 @@ export const make: Effect.Effect<
   const latch = makeLatch()
   yield* hints.subscribe(podsTopic, latch.open)
   yield* hints.subscribe(settingsTopic, latch.open)
-  // A pod that has become silent sends no hint.
-  yield* (yield* PodHeartbeat).onOrders(latch.open)
   return (term) => ({
     name: "rebalancer",
     about: "assigning the queues' slots to the live processes",
-    schedule: besideEvents(rebalanceInterval, hints.connected, latch.openedWithin),
+    schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
     runAtStart: true,
     steps: [
       {

@@ -28,7 +28,7 @@ const slotTarget = (
 // live pods. Runs on every tick, and at once when a change is signalled.
 
 /** While hints arrive, the settings are read only once per this many ticks, in case a hint was lost. */
-const ticksPerReading = 30
+const ticksPerReading = 5
 
 /** Adjusts the slots of this pod's queues to their targets until the Scope closes. */
 export const start = Effect.fnUntraced(function* (workers: Readonly<Record<string, number | undefined>>) {

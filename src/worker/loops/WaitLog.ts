@@ -1,7 +1,7 @@
-import { Clock, Duration, Effect, type Scope } from "effect"
+import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
 import { Pods, podsTopic } from "../../cluster/Pods.js"
 import type { LeaderLoop } from "../../core/Loop.js"
-import { makeLatch, until } from "../../core/LoopSchedule.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Hints } from "../../database/Hints.js"
 import { QueueWaits, type WaitReason } from "../../history/QueueWaits.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
@@ -11,9 +11,6 @@ import { ClusterConfig } from "../ClusterConfig.js"
 
 /** Only waits longer than this are recorded, in milliseconds. */
 const minRecordedWait = Duration.toMillis("5 seconds")
-
-/** How much longer the pause is while no due job waits. */
-const idleFactor = 2
 
 /** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
 export const make: Effect.Effect<
@@ -34,16 +31,11 @@ export const make: Effect.Effect<
   // Created for each term, because another leader may have changed the open waits in between.
   return () => {
     let known: Map<string, WaitReason> | undefined
-    let pause = Duration.toMillis(rebalanceInterval)
     const record = Effect.gen(function* () {
-      pause = Duration.toMillis(rebalanceInterval)
       const before = known ?? new Map((yield* waits.open).map(({ queue, reason }) => [queue, reason]))
       const names = yield* search.overdue((yield* Clock.currentTimeMillis) - minRecordedWait)
       known = before
-      if (names.length === 0 && before.size === 0) {
-        pause *= idleFactor
-        return {}
-      }
+      if (names.length === 0 && before.size === 0) return {}
       const live = yield* pods.live(lease)
       const settings = new Map((yield* queues.all).map((each) => [each.name, each]))
       const now = yield* Clock.currentTimeMillis
@@ -61,7 +53,7 @@ export const make: Effect.Effect<
     return {
       name: "wait log",
       about: "recording why due jobs wait",
-      schedule: until((now) => now + pause, latch.openedWithin),
+      schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
       runAtStart: true,
       steps: [{ name: "waits", timeout: "10 seconds", run: record, quiet: true }]
     }
