@@ -63,7 +63,7 @@ const turnAway = (loginUrl: string | undefined) =>
     : HttpServerResponse.empty({ status: 303, headers: { location: loginUrl } })
 
 /**
- * The stream as a web stream. `Readable.toWeb` throws where nobody can catch it if the reader leaves while data waits, which would
+ * The stream as a web stream. `Readable.toWeb` throws in a callback of the event loop if the reader leaves while data waits, which would
  * end the app's process.
  */
 const webStream = (stream: Readable) => {

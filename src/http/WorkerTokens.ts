@@ -3,7 +3,7 @@ import { Either, Option, Redacted } from "effect"
 import { isSame } from "../gateway/ConstantTime.js"
 import { isQueueName } from "../queue/NewJob.js"
 
-// NIGHTSHIFT_WORKER_TOKENS: `<token>:<queue>,<queue>`, several separated by spaces. `*` stands for all queues.
+// NIGHTSHIFT_WORKER_TOKENS: `<token>:<queue>,<queue>`, several separated by spaces. `*` means all queues.
 
 /** A token that lets remote workers run the jobs of some queues. */
 export interface WorkerToken {
