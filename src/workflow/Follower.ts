@@ -2,19 +2,14 @@ import { Effect } from "effect"
 import type { Difference } from "../queue/workflow/ChangedCode.js"
 import type { DeferredKind, Journal, Step, StepKind } from "../queue/workflow/Execution.js"
 import * as ExitJson from "./ExitJson.js"
-import { quietTurns } from "./Journal.js"
+import { afterThreads, quietTurns, verdictTurns } from "./Journal.js"
 
 // Detects code that does not follow its journal. The requests of Effect's fibers have no fixed order, so the rule is by
 // name: before the code starts a step that is not recorded, and before it ends, it must have requested every recorded
-// step, and every wait that the execution was suspended on. Fibers that are about to request one get a few turns of the
+// step, and every wait that the execution was suspended on. Fibers that are about to request one get some turns of the
 // event loop to do so.
 
-const nothing = new Uint8Array()
-
-/** A turn of the event loop and of its threads, in which @effect/workflow computes the id of a child. */
-const turn = Effect.async<void>((resume) => {
-  void crypto.subtle.digest("SHA-256", nothing).then(() => setImmediate(() => resume(Effect.void)))
-})
+const turn = Effect.async<void>((resume) => afterThreads(() => resume(Effect.void)))
 
 /** All attempts of a recorded step. */
 interface Recorded {
@@ -100,10 +95,10 @@ export class Follower {
   }
 
   /** Gives fibers that are about to request something a few turns of the event loop, while the condition holds. */
-  quiet(isNeeded: () => boolean = () => true): Effect.Effect<void> {
+  quiet(turns = quietTurns, isNeeded: () => boolean = () => true): Effect.Effect<void> {
     return Effect.gen(this, function* () {
       let seen = this.requests
-      for (let quiet = 0; quiet < quietTurns && isNeeded(); quiet += 1) {
+      for (let quiet = 0; quiet < turns && isNeeded(); quiet += 1) {
         yield* turn
         if (this.requests !== seen) quiet = -1
         seen = this.requests
@@ -115,7 +110,7 @@ export class Follower {
   follows(name: string | undefined): Effect.Effect<boolean> {
     return Effect.gen(this, function* () {
       if (name !== undefined && this.unfinished.has(name)) return this.difference === undefined
-      yield* this.quiet(() => this.missing().length > 0)
+      yield* this.quiet(verdictTurns, () => this.missing().length > 0)
       const [first] = this.missing()
       if (first !== undefined)
         this.difference ??= { recorded: first.name, requested: name, isOpen: this.waits.includes(first) }

@@ -20,6 +20,19 @@ export const longEvery = longJournal
 /** Turns of the event loop without progress after which the code counts as stopped. */
 export const quietTurns = 3
 
+/**
+ * Turns after which code that has not requested a recorded step counts as changed. Far more, because the code may await
+ * something of its own before the step, such as a hash, and a busy machine is slow to compute it.
+ */
+export const verdictTurns = 50
+
+const nothing = new Uint8Array()
+
+/** Calls back after a turn of the event loop and of its threads, in which @effect/workflow computes the id of a child. */
+export const afterThreads = (callback: () => void): void => {
+  void crypto.subtle.digest("SHA-256", nothing).then(() => setImmediate(callback))
+}
+
 /** Whether this is the first run of the execution, which has no journal to read. */
 export const isFirstRun = ({ crashed, woken }: ClaimedExecution, attempt: number): boolean =>
   woken === 0 && attempt === 1 && !crashed

@@ -26,6 +26,34 @@ const deployed = async (code: Code) => {
 
 const say = (log: Array<string>, step: Step, name: string) => step.run(name, () => void log.push(name))
 
+/** Something that the code awaits without a step, which takes this many turns of the event loop. */
+const ownWait = async (turns: number) => {
+  for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
+}
+
+describe("code that awaits something of its own between steps", () => {
+  it("has not changed if a recorded step comes later than a new one", async () => {
+    let runs = 0
+    await using test = await deployed(async (step) => {
+      runs += 1
+      const hash = async (item: string) => {
+        if (item === "a" && runs > 1) await ownWait(20)
+        return step.run(item, () => item)
+      }
+      const [first, second] = await Promise.all([
+        hash("a"),
+        step.sleep("pause", "1h").then(() => step.run("c", () => "c"))
+      ])
+      return [first, second]
+    })
+    const { order, shift } = test
+    await shift.start(order, { id: "A" })
+    await shift.drain()
+    expect(runs).toBeGreaterThan(1)
+    expect(await shift.execution(order, "A").result()).toEqual(["a", "c"])
+  })
+})
+
 describe("patched before a wait", () => {
   it("is false for an execution that already waits behind it, and true for later ones", async () => {
     const log: Array<string> = []

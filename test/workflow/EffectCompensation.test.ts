@@ -237,11 +237,14 @@ describe("a retry of a failed execution", () => {
     )
   })
 
-  it.effect("retries the child that failed, and keeps the others", () => {
+  it.effect("retries the child that failed, and keeps the others, which the code may request later", () => {
     const log: Array<string> = []
     let isBroken = true
+    const turn = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
+    const ship = (item: string) =>
+      Effect.zipRight(isBroken || item === "b" ? Effect.void : Effect.repeatN(turn, 20), Ship.execute({ item }))
     return on(
-      () => Effect.forEach(["a", "b", "c"], (item) => Ship.execute({ item }), { concurrency: "unbounded" }),
+      () => Effect.forEach(["a", "b", "c"], ship, { concurrency: "unbounded" }),
       Effect.gen(function* () {
         const id = yield* start()
         yield* drain

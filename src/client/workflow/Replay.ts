@@ -1,6 +1,6 @@
 import type { Difference } from "../../queue/workflow/ChangedCode.js"
 import type { Step } from "../../queue/workflow/Execution.js"
-import { quietTurns } from "../../workflow/Journal.js"
+import { quietTurns, verdictTurns } from "../../workflow/Journal.js"
 
 // Replay: the code of an execution runs again from its start and gets the recorded results in their original order. The
 // next result in that order is delivered immediately. A result requested too early waits until the code makes no more
@@ -224,8 +224,11 @@ export class Replay {
     return first === undefined || (before !== undefined && before.sequence < first.sequence) ? undefined : first
   }
 
-  /** A turn of the event loop has passed. `wait`: call again. `still`: the code waits for open steps only. */
-  turn(): "wait" | "still" | Difference {
+  /**
+   * A turn of the event loop has passed. `wait`: call again. `doubt`: call again after a turn of the threads, the code may
+   * have changed. `still`: the code waits for open steps only.
+   */
+  turn(): "wait" | "doubt" | "still" | Difference {
     const first = this.next()
     if (first !== undefined) return this.deliver(first)
     const patch = this.wasFurther() ? this.held.find(({ passed }) => passed !== undefined) : undefined
@@ -247,7 +250,9 @@ export class Replay {
     }
     const mark = this.earlyMark()
     if (mark !== undefined) return this.deliver(mark)
-    return this.held.length > 0 || this.requested.size > 0 ? (this.difference() ?? "still") : "still"
+    const difference = this.held.length > 0 || this.requested.size > 0 ? this.difference() : undefined
+    if (difference === undefined) return "still"
+    return this.quiet < verdictTurns ? "doubt" : difference
   }
 
   /** A recorded result or a wait that the code did not request before it stopped. */

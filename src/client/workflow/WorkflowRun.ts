@@ -6,7 +6,7 @@ import type { ClaimedExecution } from "../../queue/Queue.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
 import type { NewStep, StepKind } from "../../queue/workflow/Execution.js"
 import * as Undos from "../../queue/workflow/Undo.js"
-import { holdFor } from "../../workflow/Journal.js"
+import { afterThreads, holdFor } from "../../workflow/Journal.js"
 import { NestedStepError } from "../ExecutionErrors.js"
 import { type AskHandler, AskHandlers, type AskHost } from "./AskHandlers.js"
 import type { AskSchema } from "./Asks.js"
@@ -349,10 +349,10 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   }
 
   /** Checks in the next turn of the event loop whether the code can continue. */
-  check(): void {
+  check(after: (callback: () => void) => void = setImmediate): void {
     if (this.isChecking || this.isOver) return
     this.isChecking = true
-    setImmediate(() => {
+    after(() => {
       this.isChecking = false
       this.advance()
     })
@@ -361,7 +361,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   private advance(): void {
     if (this.isOver || this.replay === undefined) return
     const state = this.undoPhase.isActive ? "still" : this.replay.turn()
-    if (state === "wait") this.check()
+    if (state === "wait" || state === "doubt") this.check(state === "doubt" ? afterThreads : setImmediate)
     else if (state !== "still") this.changed(state)
     else if (this.isComparing) this.compared(this.replay.beyond)
     else if (this.mayReceive && this.asks.receive()) return
