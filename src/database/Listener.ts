@@ -89,6 +89,12 @@ interface WantedLock {
   since: number | undefined
 }
 
+/** The connection. It opens before it listens on the channels that were subscribed by then. */
+interface Opened {
+  readonly client: pg.Client
+  isListening: boolean
+}
+
 /** Retry interval for a lock that an earlier session of this process still holds. */
 const lockRetry = Duration.seconds(1)
 /** Time between the end of a lock's claim and the planned end of its session. A heartbeat in between withdraws the claim. */
@@ -223,7 +229,7 @@ const listenOnce = (
   subscribers: Subscribers,
   locks: ReadonlySet<WantedLock>,
   wanted: Effect.Effect<void>,
-  current: Ref.Ref<pg.Client | undefined>,
+  current: Ref.Ref<Opened | undefined>,
   onOpen: Effect.Effect<void>
 ) =>
   Effect.scoped(
@@ -241,7 +247,8 @@ const listenOnce = (
         yield* Effect.logWarning(notForwarded)
         return yield* Effect.zipRight(Effect.sleep(retestDelay), Effect.fail("testing delivery again"))
       }
-      yield* Effect.acquireRelease(Ref.set(current, client), () => Ref.set(current, undefined))
+      const opened: Opened = { client, isListening: false }
+      yield* Effect.acquireRelease(Ref.set(current, opened), () => Ref.set(current, undefined))
       const endClaims = Effect.sync(() => {
         for (const lock of locks) lock.since = undefined
       })
@@ -251,6 +258,7 @@ const listenOnce = (
         yield* takeLocks(client, locks)
       }
       yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
+      opened.isListening = true
       yield* onOpen
       // Replaced like pooled connections: the address may lead to another server after a failover.
       const lifetime = Effect.sleep(Duration.max(config.maxLifetime, Duration.seconds(1)))
@@ -274,7 +282,7 @@ const make = Effect.gen(function* () {
     [...locks].every(({ since }) => since !== undefined) ? newLock.opened : newLock.openedWithin(lockRetry)
   )
   const clock = yield* Effect.clock
-  const current = yield* Ref.make<pg.Client | undefined>(undefined)
+  const current = yield* Ref.make<Opened | undefined>(undefined)
 
   const publishResumed = Effect.sync(() => {
     for (const those of subscribers.values()) for (const { receive } of those) receive(ListenerEvent.Resumed())
@@ -296,7 +304,7 @@ const make = Effect.gen(function* () {
   const addSubscriber = (channel: string, subscriber: Subscriber) =>
     Effect.gen(function* () {
       subscribers.set(channel, (subscribers.get(channel) ?? new Set()).add(subscriber))
-      const client = yield* Ref.get(current)
+      const client = (yield* Ref.get(current))?.client
       // If there is no connection or it is breaking, the next one listens on all channels and sends Resumed.
       if (client !== undefined) {
         const resumed = Effect.sync(() => subscriber.receive(ListenerEvent.Resumed()))
@@ -319,9 +327,9 @@ const make = Effect.gen(function* () {
   }
 
   const freeLock = (lock: WantedLock) =>
-    Effect.map(Ref.get(current), (client) => {
+    Effect.map(Ref.get(current), (opened) => {
       locks.delete(lock)
-      if (lock.since !== undefined && client !== undefined) unlock(client, lock)
+      if (lock.since !== undefined && opened !== undefined) unlock(opened.client, lock)
     })
 
   return Listener.of({
@@ -349,7 +357,7 @@ const make = Effect.gen(function* () {
         yield* onMessage(channel, (event) => void Queue.unsafeOffer(queue, event))
         return queue
       }),
-    connected: Effect.map(Ref.get(current), (client) => client !== undefined)
+    connected: Effect.map(Ref.get(current), (opened) => opened?.isListening === true)
   })
 })
 

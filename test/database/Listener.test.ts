@@ -1,8 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer, Option, Queue, Schedule, type Scope } from "effect"
+import { ConfigProvider, Context, Effect, Layer, Option, Queue, Schedule, type Scope } from "effect"
 import type pg from "pg"
 import * as AdvisoryLock from "../../src/database/AdvisoryLock.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
+import * as LosingProxy from "../support/LosingProxy.js"
 import { holdersOf, untilHeld } from "../support/PodLock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -54,6 +57,39 @@ describe("Listener", () => {
         expect(yield* untilTag(second, "Notified")).toEqual(Notified({ payload: "mail" }))
         expect(yield* untilTag(other, "Notified")).toEqual(Notified({ payload: "end" }))
       }).pipe(Effect.provide(layer))
+  )
+
+  it.scopedLive("is connected once it listens, not as soon as its connection is open", () =>
+    Effect.gen(function* () {
+      const config = yield* DatabaseConfig
+      const held: { word: string; release: () => void } = { word: "user", release: () => {} }
+      const proxy = yield* LosingProxy.listen(yield* DatabaseUrl, (client, server) => {
+        server.pipe(client).on("close", () => server.destroy())
+        client.on("data", (bytes) => {
+          if (held.word === "" || !bytes.includes(held.word)) return void server.write(bytes)
+          held.release = () => server.write(bytes)
+          held.word = ""
+        })
+      })
+      const untilHeld = Effect.repeat(
+        Effect.sync(() => held.word === ""),
+        { until: (isHeld) => isHeld, schedule: Schedule.spaced("2 millis") }
+      )
+      const through = Layer.succeed(DatabaseConfig, { ...config, listenUrl: Option.some(proxy) })
+      const listener = Context.get(
+        yield* Layer.build(Layer.provide(Layer.fresh(Listener.layer), through)),
+        Listener.Listener
+      )
+      yield* untilHeld
+      const jobs = yield* listener.subscribe("jobs")
+      held.word = 'listen "jobs"'
+      held.release()
+      yield* untilHeld
+      expect(yield* listener.connected).toBe(false)
+      held.release()
+      yield* untilTag(jobs, "Resumed")
+      expect(yield* listener.connected).toBe(true)
+    }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 
   it.scopedLive("continues for one subscriber when another of the channel has left", () =>
