@@ -28,10 +28,21 @@ export const verdictTurns = 50
 
 const nothing = new Uint8Array()
 
+let threadTurns = 0
+
 /** Calls back after a turn of the event loop and of its threads, in which @effect/workflow computes the id of a child. */
 export const afterThreads = (callback: () => void): void => {
-  void crypto.subtle.digest("SHA-256", nothing).then(() => setImmediate(callback))
+  threadTurns += 1
+  void crypto.subtle.digest("SHA-256", nothing).then(() =>
+    setImmediate(() => {
+      threadTurns -= 1
+      callback()
+    })
+  )
 }
+
+/** Whether code of this process is given such a turn. */
+export const areThreadsAwaited = (): boolean => threadTurns > 0
 
 /** Whether this is the first run of the execution, which has no journal to read. */
 export const isFirstRun = ({ crashed, woken }: ClaimedExecution, attempt: number): boolean =>

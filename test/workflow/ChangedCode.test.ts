@@ -1,3 +1,5 @@
+import { scrypt } from "node:crypto"
+import { promisify } from "node:util"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { workflow } from "../../src/client/index.js"
@@ -51,6 +53,23 @@ describe("code that awaits something of its own between steps", () => {
     await shift.drain()
     expect(runs).toBeGreaterThan(1)
     expect(await shift.execution(order, "A").result()).toEqual(["a", "c"])
+  })
+})
+
+describe("changed code", () => {
+  it("is found while the threads of the process are busy for longer than a test waits for other runs", async () => {
+    await using test = await deployed(async (step) => {
+      await step.run("charge", () => 1)
+      await step.sleep("cool off", "1h")
+    })
+    const { order, shift } = test
+    await shift.start(order, { id: "A" })
+    await shift.settle()
+    test.deploy((step) => step.run("pay", () => 1))
+    const busy = Array.from({ length: 24 }, () => promisify(scrypt)("password", "salt", 64))
+    await shift.advance("1h")
+    expect((await shift.execution(order, "A").status()).state).toBe("changed")
+    await Promise.all(busy)
   })
 })
 
