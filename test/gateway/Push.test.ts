@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs"
+import * as Https from "node:https"
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, ConfigProvider, Deferred, Effect, Exit, Fiber, Layer, Redacted, Schema, TestClock } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
@@ -7,7 +9,7 @@ import { keyOf, verify } from "../../src/gateway/SignedSources.js"
 import { opened } from "../../src/handlers/Handler.js"
 import * as Registry from "../../src/handlers/Registry.js"
 import * as Job from "../../src/queue/Job.js"
-import { endpoint, type Received, reading, secretOf } from "./PushEndpoint.js"
+import { endpoint, listening, type Received, reading, secretOf } from "./PushEndpoint.js"
 
 const Resize = Job.make("resize", {
   payload: Schema.Struct({ file: Schema.String, at: Schema.DateFromString }),
@@ -174,6 +176,20 @@ describe("a pushed job", () => {
       expect(String(yield* Effect.flip(push(named, { allow: "" })))).toContain("is not a public address")
       expect(requests).toBe(0)
       expect(yield* push(url)).toEqual(Outcome.done())
+    })
+  )
+
+  it.scopedLive("is not sent to a server whose certificate cannot be verified", () =>
+    Effect.gen(function* () {
+      let requests = 0
+      const file = (name: string) => readFileSync(new URL(`../database/fixtures/tls/${name}`, import.meta.url))
+      const server = Https.createServer({ cert: file("server.pem"), key: file("server.key") }, (_, response) => {
+        requests += 1
+        response.end()
+      })
+      const error = yield* Effect.flip(push(`https://127.0.0.1:${yield* listening(server)}/`))
+      expect(String(error)).toMatch(/did not respond \((?:UNABLE_TO_VERIFY|SELF_SIGNED|DEPTH_ZERO)/)
+      expect(requests).toBe(0)
     })
   )
 
