@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto"
 import { Context, Duration, Effect, Layer, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Backoff } from "../core/Backoff.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -116,8 +117,13 @@ const newAsyncBots = (before: ReadonlySet<string>, declared: Declarations): Read
     )
 
 /** Pushed kinds that a reload adds or changes. Handlers and their queues are made at startup only. */
-const changedPushes = (before: Declarations, declared: Declarations): ReadonlyArray<string> => {
-  const textOf = ({ push }: Declarations, name: string) => JSON.stringify(push.find(({ kind }) => kind === name))
+export const changedPushes = (before: Declarations, declared: Declarations): ReadonlyArray<string> => {
+  const delays = (backoff: Backoff) => [1, 2, 3, 9].map((attempt) => backoff(attempt, 0))
+  const textOf = ({ push }: Declarations, name: string) =>
+    JSON.stringify(
+      push.find(({ kind }) => kind === name),
+      (_, value) => (typeof value === "function" ? delays(value) : value)
+    )
   const names = new Set([...before.push, ...declared.push].map(({ kind }) => kind))
   return [...names]
     .filter((name) => textOf(before, name) !== textOf(declared, name))

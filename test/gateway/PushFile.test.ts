@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Redacted } from "effect"
+import { changedPushes } from "../../src/gateway/Bots.js"
 import * as BotsFile from "../../src/gateway/config/BotsFile.js"
 import * as PushJobs from "../../src/gateway/push/PushJobs.js"
 import { secretOf } from "./PushEndpoint.js"
@@ -63,6 +64,19 @@ describe("kinds that the file sends to a URL", () => {
       expect(yield* problems(same, { PUSH_A_B_SECRET: secretOf("a") })).toContain(
         "bots: two names map to the environment variable PUSH_A_B_SECRET: rename one of them"
       )
+    })
+  )
+
+  it.effect("need a restart when they change", () =>
+    Effect.gen(function* () {
+      const declared = (settings: string) =>
+        read(`push: { a: { url: "https://x.org/", ${settings} } }`, { PUSH_A_SECRET: secretOf("a") })
+      const before = yield* declared("backoff: 5s")
+      expect(changedPushes(before, yield* declared("backoff: 5s"))).toEqual([])
+      for (const other of [yield* declared("backoff: 6s"), yield* declared("queue: q"), yield* read("")])
+        expect(changedPushes(before, other)).toEqual([
+          "push.a: the kind has changed since this process started; restart the process to apply it"
+        ])
     })
   )
 })
