@@ -16,7 +16,7 @@ const floors = [
   ["http", "workflow"],
   ["dashboard"],
   ["client"],
-  ["testing"],
+  ["testing", "serverless"],
   ["cli", "main.ts", "bin.ts", "guard.ts", "index.ts"]
 ]
 const core = "core"

@@ -22,6 +22,8 @@ export { Hints } from "./database/Hints.js"
 export * as Fleet from "./fleet/FleetClient.js"
 /** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
 export * as CmdExec from "./handlers/CmdExec.js"
+/** Handlers that send the jobs of a kind to a URL, as signed requests. */
+export * as Push from "./gateway/push/Push.js"
 /** Handlers: an Effect or an async function that runs the jobs of a kind. */
 export * as Handler from "./handlers/Handler.js"
 export type { JobContext } from "./handlers/JobContext.js"

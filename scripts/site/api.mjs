@@ -10,6 +10,7 @@ const ts = await tool("typescript")
 const purposes = {
   ".": "Programs with Effect.",
   "./client": "Programs with promises.",
+  "./serverless": "Functions that run jobs which a worker sends to them.",
   "./testing": "Tests of programs with promises, on virtual time and without a database.",
   "./effect/testing": "Tests of programs with Effect, the simulation, and an emulator of Telegram.",
   "./workflow": "Workflows of `@effect/workflow`."

@@ -12,6 +12,7 @@ import type { DeadLetters } from "../gateway/dead/DeadLetters.js"
 import * as DeadLettersPg from "../gateway/dead/DeadLettersPg.js"
 import { SafeFetch } from "../gateway/fetch/SafeFetch.js"
 import * as GatewaySweeper from "../gateway/GatewaySweeper.js"
+import * as PushJobs from "../gateway/push/PushJobs.js"
 import { Telegram } from "../gateway/telegram/Telegram.js"
 import { WebhookIntake } from "../gateway/WebhookIntake.js"
 import type { Handler } from "../handlers/Handler.js"
@@ -26,14 +27,16 @@ import type { App } from "./App.js"
 const outgoing = Layer.merge(Telegram.layer, SafeFetch.layer)
 
 /**
- * All handlers of the process: the app's, those of the bots' jobs, and the dead letter messages if there are any bots.
+ * All handlers of the process: the app's, those of pushed kinds and of the bots' jobs, and the dead letter messages if there
+ * are any bots.
  */
 export const handlers = (
   declared: Declarations,
   app: App
 ): ReadonlyArray<Handler<Services | Bots.Bots | Telegram | DeadLetters>> => {
   const jobs = BotJobs.handlers(declared.bots, app.handlers)
-  return jobs.length === 0 ? app.handlers : [...app.handlers, ...jobs, DeadLetterHandler.handler]
+  const own = [...app.handlers, ...PushJobs.handlers(declared.push)]
+  return jobs.length === 0 ? own : [...own, ...jobs, DeadLetterHandler.handler]
 }
 
 /** The full gateway, with async bots. */

@@ -116,7 +116,8 @@ const queuesOf = (
   if (given.length > 0) return given.filter((name) => name !== noQueues)
   const routed = Object.values(routes).filter((queue) => queue !== null)
   const ofKinds = handlers.map(({ kind }) => kind.queue)
-  return [...new Set(["default", ...namesOf(queues), ...ofKinds, ...routed, ...botQueuesOf(declared)])]
+  const pushed = declared.push.flatMap(({ queue }) => queue ?? [])
+  return [...new Set(["default", ...namesOf(queues), ...ofKinds, ...routed, ...pushed, ...botQueuesOf(declared)])]
 }
 
 const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>

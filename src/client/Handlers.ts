@@ -1,6 +1,7 @@
 import { Predicate } from "effect"
 import { type JobOptions, job } from "./JobDefinition.js"
 import { type CoreHandler, coreOf, type Run, type RunInTransaction } from "./PromiseHandler.js"
+import type { PushOptions } from "./PushHandler.js"
 import { type Handler, type Recipe, recipe } from "./Recipe.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 import type { Step } from "./workflow/Step.js"
@@ -17,6 +18,7 @@ const made = ({ call, name, options, run }: Recipe): Handler | undefined => {
       run as (payload: unknown, step: Step) => Promise<unknown>
     )
   const kind = job(name, options as JobOptions<unknown, unknown, unknown, unknown>)
+  if (call === "push") return kind.push(run as PushOptions)
   if (call === "handle") return kind.handle(run as Run<unknown, unknown>)
   return call === "handleInTransaction"
     ? kind.handleInTransaction(run as RunInTransaction<unknown, unknown>)

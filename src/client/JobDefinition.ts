@@ -11,6 +11,7 @@ import type { Schedule, ScheduleSettings } from "../schedule/ScheduleSettings.js
 import type { Enqueueable } from "./Enqueue.js"
 import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as PromiseHandler from "./PromiseHandler.js"
+import * as PushHandler from "./PushHandler.js"
 import type { Handler, Recipe } from "./Recipe.js"
 import { InvalidOptionError, InvalidPayloadError, ShiftError } from "./ShiftErrors.js"
 import * as StandardSchema from "./StandardSchema.js"
@@ -64,6 +65,11 @@ export interface Job<in In, out Out = unknown, in RIn = never, out ROut = unknow
   handle(run: PromiseHandler.Run<Out, RIn>): Handler
   /** Like `handle`, in a transaction that also records the job's result. Writes through `tx` happen exactly once. */
   handleInTransaction(run: PromiseHandler.RunInTransaction<Out, RIn>): Handler
+  /**
+   * Runs jobs of this kind at a URL: each attempt is a signed request with the payload, and the JSON of the response is the
+   * job's result.
+   */
+  push(options: PushHandler.PushOptions): Handler
   /** A recurring job, for `worker(shift, { schedules })`. */
   schedule(name: string, options: ScheduleOptions<In>): Schedule
   /** The job to run when another dies. */
@@ -254,6 +260,10 @@ export const defined = <In, Out, RIn, ROut>(
     handleInTransaction: (run) => {
       const made: Recipe = { call: "handleInTransaction", name, options, run }
       return PromiseHandler.of({}, PromiseHandler.makeInTransaction(kind, run), made)
+    },
+    push: (endpoint) => {
+      const made: Recipe = { call: "push", name, options, run: endpoint }
+      return PromiseHandler.of({}, PushHandler.make(kind, endpoint), made)
     },
     schedule: (scheduleName, { payload, ...settings }) => {
       checkKnown(settings, scheduleOptions, `an option of the schedule "${scheduleName}"`)

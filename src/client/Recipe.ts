@@ -9,9 +9,10 @@ export const recipe: unique symbol = Symbol.for("nightshift/client/recipe")
 
 /** The call that made a handler, and its arguments. */
 export interface Recipe {
-  readonly call: "handle" | "handleInTransaction" | "workflow"
+  readonly call: "handle" | "handleInTransaction" | "workflow" | "push"
   readonly name: string
   readonly options: unknown
+  /** The function that runs jobs, or the endpoint that they are sent to. */
   readonly run: unknown
 }
 

@@ -1,34 +1,9 @@
 import { createRequire } from "node:module"
 import { JSONSchema, ParseResult, Predicate, Schema } from "effect"
-import { type Issue, issueOf, issuesText, type RawIssue } from "../core/Issues.js"
+import { issuesText } from "../core/Issues.js"
+import { type Checked, check, type StandardSchema } from "../core/StandardSchema.js"
 
-// The Standard Schema interface, version 1 (standardschema.dev). Its authors recommend copying it.
-
-/** A validator: zod, valibot, arktype, an Effect Schema made by `Schema.standardSchemaV1`, and others. */
-export interface StandardSchema<Input = unknown, Output = Input> {
-  /** The interface of the standard, version 1. */
-  readonly "~standard": {
-    /** Always 1. */
-    readonly version: 1
-    /** Name of the library, such as `zod`. */
-    readonly vendor: string
-    /** Returns the validated value, or what is wrong with it. */
-    readonly validate: (value: unknown) => Validation<Output> | Promise<Validation<Output>>
-    /** Carries the types of the validator. Absent at run time. */
-    readonly types?:
-      | {
-          /** Type of the values that the validator accepts. */
-          readonly input: Input
-          /** Type of the values that the validator returns. */
-          readonly output: Output
-        }
-      | undefined
-  }
-}
-
-type Validation<Output> =
-  | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: ReadonlyArray<RawIssue> }
+export { type Checked, check, type StandardSchema }
 
 /** Returns why a value is not a validator, or nothing if it is one. @internal */
 export const faultOf = (value: unknown): string | undefined => {
@@ -43,21 +18,6 @@ export const faultOf = (value: unknown): string | undefined => {
 export type InputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["input"]
 /** Output type of a validator. */
 export type OutputOf<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"]
-
-/** A value that passed, or what is wrong with it. @internal */
-export type Checked<A> = { readonly value: A; readonly issues?: undefined } | { readonly issues: ReadonlyArray<Issue> }
-
-const checkedOf = <A>(result: Validation<A>): Checked<A> =>
-  result.issues === undefined ? result : { issues: Array.from(result.issues, issueOf) }
-
-/** Validates a value. Returns a promise only if the validator is asynchronous. @internal */
-export const check = <A>(
-  schema: StandardSchema<unknown, A> | StandardSchema<never, A>,
-  value: unknown
-): Checked<A> | Promise<Checked<A>> => {
-  const result = schema["~standard"].validate(value)
-  return result instanceof Promise ? result.then((late) => checkedOf<A>(late)) : checkedOf<A>(result)
-}
 
 /** Like `check`, for a caller that cannot wait: undefined if the validator is asynchronous. @internal */
 export const checkNow = <A>(schema: StandardSchema<unknown, A>, value: unknown): Checked<A> | undefined => {

@@ -57,6 +57,7 @@ export {
 export type { BulkPreview, OperationView } from "./OperationView.js"
 export type { InstantInput } from "./Options.js"
 export type { HandlerContext, TransactionContext } from "./PromiseHandler.js"
+export type { PushOptions } from "./PushHandler.js"
 export type { QueueAdmin, QueueChange, QueueView } from "./QueueAdmin.js"
 /**
  * Rate limits that handlers share across the cluster: declare one with `RateLimit.make`, pass it to `worker` as one of its

@@ -1,9 +1,8 @@
-import { Duration, Predicate } from "effect"
 import type { DurationInput } from "./DurationInput.js"
-import { decode } from "./DurationText.js"
+import { millisOf } from "./DurationMillis.js"
 
-// Plain data, because a handler may be made by another copy of this module than the one that runs it. The declarations do not
-// mention Effect: programs that use promises see them.
+// Plain data, because a handler may be made by another copy of this module than the one that runs it. Without Effect: programs
+// that use promises see the declarations, and functions load the code.
 
 /** The result of an attempt. A handler returns it, or fails with it to stop early. */
 export type Outcome =
@@ -68,8 +67,6 @@ const mark = Symbol.for("nightshift/core/Outcome")
 const marked = <A extends Outcome>(outcome: A): A =>
   Object.defineProperty(outcome, mark, { value: true, enumerable: false })
 
-const millisOf = (duration: DurationInput): number => Duration.toMillis(decode(duration))
-
 /** Ends the job with this result. A handler that returns a plain value does the same. */
 export const done = (result?: unknown): Outcome => marked({ _tag: "Done", ...(result === undefined ? {} : { result }) })
 /** Fails the attempt. The job runs again after `after`, or after the backoff; it is dead after its last attempt. */
@@ -103,7 +100,8 @@ export const snooze = (after: DurationInput): Outcome => marked({ _tag: "Snooze"
 export const cancelled: Outcome = marked({ _tag: "Cancelled" })
 
 /** Whether a handler returned an outcome rather than a plain result. */
-export const isOutcome = (value: unknown): value is Outcome => Predicate.hasProperty(value, mark)
+export const isOutcome = (value: unknown): value is Outcome =>
+  ((typeof value === "object" && value !== null) || typeof value === "function") && mark in value
 
 const byLimit = "throttled by "
 

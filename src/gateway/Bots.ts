@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto"
 import { Context, Duration, Effect, Layer, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Backoff } from "../core/Backoff.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { Transactions } from "../queue/Transactions.js"
@@ -115,6 +116,20 @@ const newAsyncBots = (before: ReadonlySet<string>, declared: Declarations): Read
         `bots.${slug}.async: the bot was not async when this process started; restart the process to apply the change`
     )
 
+/** Pushed kinds that a reload adds or changes. Handlers and their queues are made at startup only. */
+export const changedPushes = (before: Declarations, declared: Declarations): ReadonlyArray<string> => {
+  const delays = (backoff: Backoff) => [1, 2, 3, 9].map((attempt) => backoff(attempt, 0))
+  const textOf = ({ push }: Declarations, name: string) =>
+    JSON.stringify(
+      push.find(({ kind }) => kind === name),
+      (_, value) => (typeof value === "function" ? delays(value) : value)
+    )
+  const names = new Set([...before.push, ...declared.push].map(({ kind }) => kind))
+  return [...names]
+    .filter((name) => textOf(before, name) !== textOf(declared, name))
+    .map((name) => `push.${name}: the kind has changed since this process started; restart the process to apply it`)
+}
+
 /** Provides the bots and sources declared at startup. A reload replaces them atomically. */
 export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | Needs> =>
   Layer.scoped(
@@ -185,7 +200,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
       const reload = Effect.gen(function* () {
         const kinds = new Set(registry.keys())
         const declared = yield* BotsFile.load({ database: options.database, kinds })
-        const problems = newAsyncBots(asyncAtStart, declared)
+        const problems = [...newAsyncBots(asyncAtStart, declared), ...changedPushes(options.declared, declared)]
         if (problems.length > 0) return yield* new BotsFile.BotsFileInvalid({ file: BotsFile.fileOf(config), problems })
         registered = yield* register(declared)
         return declared

@@ -1,8 +1,9 @@
-import { Duration, Effect, Predicate } from "effect"
+import { Clock, Duration, Effect, Predicate } from "effect"
 import * as Outcome from "../core/Outcome.js"
 import { type BotHandler, NonReplyOutcome } from "./BotHandler.js"
 import type { HandlerChoice } from "./config/Declarations.js"
 import type * as HttpExchange from "./fetch/HttpExchange.js"
+import * as RetryAfter from "./fetch/RetryAfter.js"
 import { SafeFetch } from "./fetch/SafeFetch.js"
 import { UpstreamEmpty, UpstreamNotJson, UpstreamRefused, UpstreamWithoutText } from "./fetch/UpstreamErrors.js"
 import * as Reply from "./telegram/Reply.js"
@@ -10,17 +11,15 @@ import * as Reply from "./telegram/Reply.js"
 type Target = Extract<HandlerChoice, { readonly _tag: "Http" }>
 type Unusable = UpstreamRefused | UpstreamEmpty | UpstreamNotJson | UpstreamWithoutText
 
-/** Upper bound for an upstream's Retry-After, in seconds. */
-const longestPause = 3600
-
-const pauseOf = (header: string | undefined): number | undefined =>
-  header !== undefined && /^\d{1,9}$/.test(header) ? Math.min(Number(header), longestPause) : undefined
-
 /** Parses an upstream's response as a reply. */
-const replyIn = (host: string, response: HttpExchange.Response): Effect.Effect<Reply.Reply | undefined, Unusable> => {
+const replyIn = (
+  host: string,
+  response: HttpExchange.Response,
+  now: number
+): Effect.Effect<Reply.Reply | undefined, Unusable> => {
   const { body, headers, status } = response
   if (status < 200 || status > 299) {
-    const retryAfter = pauseOf(headers["retry-after"])
+    const retryAfter = RetryAfter.secondsIn(headers["retry-after"], now)
     return new UpstreamRefused({ host, status, ...(retryAfter === undefined ? {} : { retryAfter }) })
   }
   if (status === 204) return Effect.succeed(undefined)
@@ -51,7 +50,8 @@ const throttled = (error: Unusable) =>
 export const make = ({ redirects, timeout, url }: Target): Effect.Effect<BotHandler, never, SafeFetch> =>
   Effect.map(SafeFetch, (safeFetch) => ({
     handle: ({ update }) =>
-      safeFetch
-        .post({ url, json: JSON.stringify(update), timeout, redirects })
-        .pipe(Effect.flatMap((response) => Effect.mapError(replyIn(url.host, response), throttled)))
+      safeFetch.post({ url, json: JSON.stringify(update), timeout, redirects }).pipe(
+        Effect.zip(Clock.currentTimeMillis),
+        Effect.flatMap(([response, now]) => Effect.mapError(replyIn(url.host, response, now), throttled))
+      )
   }))

@@ -3,7 +3,7 @@ import { Data } from "effect"
 import { digestOf, isAmong } from "./ConstantTime.js"
 import type { SignatureStyle } from "./config/Declarations.js"
 
-// Verifies webhook signatures. All three styles sign the raw bytes of the body, so verify before parsing. Standard
+// Verifies webhook signatures, and makes those of Standard Webhooks. All three styles sign the raw bytes of the body, so verify before parsing. Standard
 // Webhooks and Stripe also sign a timestamp, which limits replay attacks.
 
 /** Maximum clock difference between a delivery's timestamp and now. */
@@ -116,6 +116,22 @@ export const verify = (
   let genuine = false
   for (const signature of signatures) genuine = isAmong(signature, expected) || genuine
   return genuine ? Verdict.Genuine() : Verdict.Refused({ reason: "The signature does not match the body." })
+}
+
+/** The headers of Standard Webhooks for a body, with one signature for each key. `now` is in epoch milliseconds. */
+export const signed = (
+  keys: ReadonlyArray<Buffer>,
+  id: string,
+  body: string,
+  now: number
+): Readonly<Record<string, string>> => {
+  const timestamp = String(Math.floor(now / 1000))
+  const signatureOf = (key: Buffer) => createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body)
+  return {
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": keys.map((key) => `v1,${signatureOf(key).digest("base64")}`).join(" ")
+  }
 }
 
 /** Returns the sender's delivery id, which is the same for redeliveries, and the event name. */

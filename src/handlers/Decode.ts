@@ -30,8 +30,11 @@ export const upcasted = (kind: JobKind<never>, stored: unknown, version: number)
   return Either.right(payload)
 }
 
-/** Makes a decoder of stored payloads. Call it once per kind: compiling a schema costs more than decoding. */
-export const make = (kind: JobKind<never>): ((payload: unknown, version: number) => Decoded) => {
+/**
+ * Makes a decoder of stored payloads. Call it once per kind: compiling a schema costs more than decoding. With `keeps`, the
+ * result is the stored form of a payload that the schema accepts.
+ */
+export const make = (kind: JobKind<never>, keeps = false): ((payload: unknown, version: number) => Decoded) => {
   const decode = Schema.decodeUnknownEither(kind.payload)
   return (stored, version) => {
     if (version > kind.version) return Decoded.TooNew({ version })
@@ -40,7 +43,11 @@ export const make = (kind: JobKind<never>): ((payload: unknown, version: number)
     try {
       return Either.match(decode(upcast.right), {
         onLeft: (error) => Decoded.Unreadable({ reason: error.message }),
-        onRight: (ready) => Decoded.Ready({ payload: ready })
+        onRight: (ready: unknown) => {
+          // An asynchronous validator: nothing waits for its result.
+          if (keeps && ready instanceof Promise) ready.catch(() => {})
+          return Decoded.Ready({ payload: (keeps ? upcast.right : ready) as never })
+        }
       })
     } catch (error) {
       // A transformation threw, or a recursive schema overflowed the stack on a deeply nested payload.

@@ -29,6 +29,8 @@ export interface Handler<out R, out Result = unknown> {
   readonly run: (payload: never, job: JobContext) => Effect.Effect<Result | Outcome, unknown, R>
   /** Acquires resources shared by all jobs of the process: opened before the first job, closed after the last. */
   readonly open?: Effect.Effect<Handler<R, Result>["run"], never, R | Scope.Scope>
+  /** Whether `run` gets payloads as they are stored, after the schema has accepted them. [decoded by the schema] */
+  readonly keepsStored?: boolean
   /** Explains why a run of this job timed out, for tests on a virtual clock. It is added to the error. */
   readonly timeoutHint?: (job: JobId) => string | undefined
   /** The text of the code of a workflow. Two releases whose texts differ are not the same. */

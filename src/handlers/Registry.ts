@@ -51,7 +51,7 @@ export const make = <R>(handlers: ReadonlyArray<Handler<R>>): Registry<R> =>
   new Map(
     handlers.map((handler) => [
       handler.kind.name,
-      { handler, decode: makeDecoder(handler.kind), followUp: followUpOf(handler.kind) }
+      { handler, decode: makeDecoder(handler.kind, handler.keepsStored), followUp: followUpOf(handler.kind) }
     ])
   )
 

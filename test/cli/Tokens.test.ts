@@ -46,7 +46,7 @@ describe("the JSON line of a service that has started", () => {
         made: Option.none(),
         hasToken: true
       },
-      declared: { bots: [bot], sources: [{ name: "billing", style: "stripe", kind: "paid", secrets: [] }] }
+      declared: { bots: [bot], sources: [{ name: "billing", style: "stripe", kind: "paid", secrets: [] }], push: [] }
     } as const
     expect(JSON.parse(greetingLine(started, DateTime.unsafeMake(0)))).toMatchObject({
       hooks: ["http://127.0.0.1:8080/hooks/telegram/shop", "http://127.0.0.1:8080/hooks/billing"]

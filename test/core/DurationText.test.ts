@@ -30,6 +30,16 @@ describe("DurationText", () => {
     }
   })
 
+  it("decodes every form like Effect does", () => {
+    const inputs = [
+      ...[0, 1500, 0.5, -1, Number.NaN, Number.POSITIVE_INFINITY, 5_000_000n, [2, 500_000_000]],
+      ...["250 nanos", "3 micros", "1 milli", "90 seconds", "1.5 minutes", "2 hours", "1 day", "2 weeks", "-5 seconds"],
+      Duration.minutes(3)
+    ] as ReadonlyArray<Duration.DurationInput>
+    const decoded = inputs.map((input) => Duration.toMillis(DurationText.decode(input)))
+    expect(decoded).toEqual(inputs.map((input) => Duration.toMillis(input)))
+  })
+
   it("reads durations of another copy of Effect, and refuses other objects", () => {
     expect(Duration.toMillis(DurationText.decode({ value: { _tag: "Millis", millis: 5 } }))).toBe(5)
     expect(Duration.toMillis(DurationText.decode({ value: { _tag: "Infinity" } }))).toBe(Number.POSITIVE_INFINITY)

@@ -1,6 +1,7 @@
 import * as Frozen from "./cases/Frozen.js"
 import * as Network from "./cases/Network.js"
 import * as Processes from "./cases/Processes.js"
+import * as Remote from "./cases/Remote.js"
 import * as Server from "./cases/Server.js"
 import * as Sessions from "./cases/Sessions.js"
 import * as Settings from "./cases/Settings.js"
@@ -11,6 +12,7 @@ import type { FaultCase } from "./FaultCase.js"
 export const cases: ReadonlyArray<FaultCase> = [
   ...Processes.cases,
   ...Frozen.cases,
+  ...Remote.cases,
   ...Server.cases,
   ...Sessions.cases,
   ...Network.cases,

@@ -86,7 +86,7 @@ describe("a bots file", () => {
   it.effect("may be empty and may declare no bots", () =>
     Effect.gen(function* () {
       for (const text of ["", "# nothing yet", "bots:", "bots: {}\nsources: {}"]) {
-        expect(yield* read(text)).toEqual({ bots: [], sources: [] })
+        expect(yield* read(text)).toEqual({ bots: [], sources: [], push: [] })
       }
     })
   )
@@ -256,6 +256,6 @@ describe("the location of the bots file", () => {
   )
 
   it.effect("is empty without that setting when there is no bots.yaml", () =>
-    Effect.map(load({}), (declared) => expect(declared).toEqual({ bots: [], sources: [] }))
+    Effect.map(load({}), (declared) => expect(declared).toEqual({ bots: [], sources: [], push: [] }))
   )
 })

@@ -24,7 +24,8 @@ export const declared: Declarations = {
     bot("helpdesk", { handler: { _tag: "Kind", kind: Kinds.AnswerChat.name }, async: true, chatOrder: "serial" }),
     bot("parrot", { handler: { _tag: "Echo" }, async: false, chatOrder: "none" })
   ],
-  sources: []
+  sources: [],
+  push: []
 }
 
 export const delivery: TelegramEmulatorOptions = { duplicates: 0.05, lostReplies: 0.05 }

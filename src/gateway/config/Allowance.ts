@@ -1,7 +1,7 @@
 import { BlockList, isIP, isIPv4 } from "node:net"
 import { groupsOf, isPublic } from "../fetch/Addresses.js"
 
-/** Hosts and addresses that `handler: http` may reach. */
+/** Hosts and addresses that `handler: http` and pushed jobs may reach. */
 export interface Allowance {
   /** Whether a host is allowed regardless of its address. */
   readonly allowsHost: (host: string, port: number) => boolean

@@ -17,9 +17,9 @@ const longestTimeout = Duration.seconds(30)
 const usualTimeout = Duration.seconds(5)
 
 /** Placeholder for an invalid URL. Never used: the file is rejected. */
-const placeholderUrl = new URL("http://invalid./")
+export const placeholderUrl = new URL("http://invalid./")
 
-const readUrl: FileFields.Read<URL> = (value) => {
+export const readUrl: FileFields.Read<URL> = (value) => {
   const url = typeof value === "string" ? HttpUrl.parse(value) : undefined
   return url !== undefined && url.username === "" && url.password === ""
     ? Either.right(url)
@@ -128,7 +128,7 @@ const longestDelay = Duration.days(30)
 const readDelay = FileFields.duration(longestDelay)
 
 /** A delay, a list of delays, or delays that double: as in the backoff of a job. */
-const readBackoff: FileFields.Read<Backoff.Backoff> = (value) => {
+export const readBackoff: FileFields.Read<Backoff.Backoff> = (value) => {
   const isDoubling = Predicate.isRecord(value) && Object.keys(value).toSorted().join() === "base,max"
   const given = isDoubling ? [value.base, value.max] : Array.isArray(value) ? value : [value]
   const delays = Either.all(given.map((delay: unknown) => readDelay(delay)))

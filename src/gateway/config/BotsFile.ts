@@ -7,11 +7,13 @@ import {
   type FileFields,
   FileProblems,
   shown,
+  variableOfPush,
   variableOfSource,
   variablesOfBot
 } from "./FileFields.js"
 import * as FileText from "./FileText.js"
 import { GatewayConfig } from "./GatewayConfig.js"
+import * as PushFields from "./PushFields.js"
 import * as SourceFields from "./SourceFields.js"
 
 /** The file is invalid. Lists all its problems. */
@@ -43,9 +45,10 @@ const namedIn = (whole: FileFields, section: string): Named => {
   return []
 }
 
-const variableNames = (bots: Named, sources: Named): ReadonlyArray<string> => [
+const variableNames = (bots: Named, sources: Named, push: Named): ReadonlyArray<string> => [
   ...bots.flatMap(([slug]) => Object.values(variablesOfBot(slug))),
-  ...sources.map(([name]) => variableOfSource(name))
+  ...sources.map(([name]) => variableOfSource(name)),
+  ...push.map(([kind]) => variableOfPush(kind))
 ]
 
 const lookUp = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyMap<string, string>, ConfigError.ConfigError> =>
@@ -78,15 +81,17 @@ export const declarationsIn = (
     const parsed = parse(text)
     if (Either.isLeft(parsed)) return yield* new BotsFileInvalid({ file, problems: parsed.left })
     const problems = new FileProblems()
-    const whole = problems.fields(parsed.right ?? {}, "", ["bots", "sources"])
+    const whole = problems.fields(parsed.right ?? {}, "", ["bots", "sources", "push"])
     const bots = namedIn(whole, "bots")
     const sources = namedIn(whole, "sources")
-    const names = variableNames(bots, sources)
+    const push = namedIn(whole, "push")
+    const names = variableNames(bots, sources, push)
     noteSharedVariables(names, problems)
     const facts = { ...context, variables: yield* lookUp(names) }
     const declared = {
       bots: bots.map(([slug, value]) => BotFields.read(slug, value, problems, facts)),
-      sources: sources.map(([name, value]) => SourceFields.read(name, value, problems, facts))
+      sources: sources.map(([name, value]) => SourceFields.read(name, value, problems, facts)),
+      push: push.map(([kind, value]) => PushFields.read(kind, value, problems, facts))
     }
     return problems.list.length === 0 ? declared : yield* new BotsFileInvalid({ file, problems: problems.list })
   })

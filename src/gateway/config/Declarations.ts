@@ -43,12 +43,25 @@ export interface SourceDeclaration {
   readonly secrets: ReadonlyArray<Redacted.Redacted>
 }
 
+/** A kind whose jobs are sent to a URL. Absent fields have the values of every kind. */
+export interface PushDeclaration {
+  readonly kind: string
+  readonly url: URL
+  readonly queue?: string | undefined
+  readonly attempts?: number | undefined
+  readonly timeout: Duration.Duration
+  readonly backoff?: Backoff | undefined
+  readonly throttles: "queue" | "key" | "job"
+  readonly secrets: ReadonlyArray<Redacted.Redacted>
+}
+
 export interface Declarations {
   readonly bots: ReadonlyArray<BotDeclaration>
   readonly sources: ReadonlyArray<SourceDeclaration>
+  readonly push: ReadonlyArray<PushDeclaration>
 }
 
-export const none: Declarations = { bots: [], sources: [] }
+export const none: Declarations = { bots: [], sources: [], push: [] }
 
 /** Update types that a bot takes; undefined if its handler decides per update. */
 export const updatesOf = ({ handler, updates }: BotDeclaration): ReadonlyArray<string> | undefined =>

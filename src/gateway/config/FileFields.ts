@@ -130,7 +130,7 @@ export interface FileContext {
   readonly variables: ReadonlyMap<string, string>
 }
 
-const inCapitals = (name: string) => name.toUpperCase().replaceAll("-", "_")
+const inCapitals = (name: string) => name.toUpperCase().replace(/[^A-Z0-9]/g, "_")
 
 /** Names of a bot's environment variables. */
 export const variablesOfBot = (slug: string) => ({
@@ -140,6 +140,9 @@ export const variablesOfBot = (slug: string) => ({
 
 /** Name of a source's environment variable. */
 export const variableOfSource = (name: string): string => `SOURCE_${inCapitals(name)}_SECRET`
+
+/** Name of the environment variable of a kind that is sent to a URL. */
+export const variableOfPush = (kind: string): string => `PUSH_${inCapitals(kind)}_SECRET`
 
 /** Whether a name is safe in a URL, a queue name and a metric label. */
 export const isSlug = (name: string): boolean => /^[a-z0-9-]{1,64}$/.test(name)

@@ -23,7 +23,8 @@ const readApiUrl = (text: string) => {
 export const settings = {
   file: Setting.optionalText({
     key: "NIGHTSHIFT_BOTS",
-    about: "File that declares bots and webhook sources. If unset, `bots.yaml` is used if it exists."
+    about:
+      "File that declares bots, webhook sources and kinds that are sent to a URL. If unset, `bots.yaml` is used if it exists."
   }),
   authSecret: Setting.secret({
     key: "AUTH_SECRET",
@@ -43,7 +44,7 @@ export const settings = {
   httpAllow: Setting.list(
     {
       key: "HTTP_HANDLER_ALLOW",
-      about: "Comma-separated private hosts, addresses and ranges that `handler: http` may reach."
+      about: "Comma-separated private hosts, addresses and ranges that `handler: http` and pushed jobs may reach."
     },
     readAllowance
   ),

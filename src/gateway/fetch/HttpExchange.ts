@@ -12,6 +12,8 @@ export interface Request {
   readonly body: string
   /** Maximum size of the response body. */
   readonly maxBytes: number
+  /** Returns the beginning of a longer body, instead of failing. */
+  readonly cuts?: boolean | undefined
   /** Keeps connections alive. Without it, the request uses a new connection and closes it. */
   readonly agent?: Http.Agent | undefined
   readonly lookup?: LookupFunction | undefined
@@ -21,6 +23,8 @@ export interface Response {
   readonly status: number
   readonly headers: Http.IncomingHttpHeaders
   readonly body: Buffer
+  /** Whether the body was longer than `maxBytes`, and this is its beginning. */
+  readonly isCut: boolean
 }
 
 /** No complete response. `code` is node's error code and never includes the URL, which may contain a token. */
@@ -42,28 +46,31 @@ export const tooLong = "ANSWER_TOO_LONG"
 
 const readAnswer = (
   response: Http.IncomingMessage,
-  maxBytes: number,
+  { cuts = false, maxBytes }: Pick<Request, "cuts" | "maxBytes">,
   done: (result: Effect.Effect<Response, ExchangeFailed>) => void
 ) => {
   const chunks: Array<Buffer> = []
   let bytes = 0
   const fail = (code: string) => done(new ExchangeFailed({ code, sent: true }))
+  const finish = (isCut: boolean) => {
+    const { headers, statusCode: status = 0 } = response
+    done(Effect.succeed({ status, headers, body: Buffer.concat(chunks).subarray(0, maxBytes), isCut }))
+  }
   response.on("data", (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes <= maxBytes) chunks.push(chunk)
+    if (bytes <= maxBytes || cuts) chunks.push(chunk)
+    if (bytes <= maxBytes) return
+    if (cuts) finish(true)
     else fail(tooLong)
   })
   response.on("error", (error) => fail(errorCode(error)))
   response.on("close", () => fail("ECONNRESET"))
-  response.on("end", () => {
-    const { headers, statusCode: status = 0 } = response
-    done(Effect.succeed({ status, headers, body: Buffer.concat(chunks) }))
-  })
+  response.on("end", () => finish(false))
 }
 
 const once = (request: Request): Effect.Effect<Response, ExchangeFailed> =>
   Effect.async((resume) => {
-    const { agent, body, headers, lookup, maxBytes, url } = request
+    const { agent, body, headers, lookup, url } = request
     let sent = false
     let finished = false
     let incoming: Http.IncomingMessage | undefined
@@ -91,7 +98,7 @@ const once = (request: Request): Effect.Effect<Response, ExchangeFailed> =>
     })
     outgoing.on("response", (response) => {
       incoming = response
-      readAnswer(response, maxBytes, done)
+      readAnswer(response, request, done)
     })
     outgoing.on("error", (cause) =>
       done(new ExchangeFailed({ code: errorCode(cause), sent, reused: outgoing.reusedSocket, cause }))

@@ -2,7 +2,7 @@ import { type LookupAddress, lookup as resolve } from "node:dns"
 import * as Http from "node:http"
 import * as Https from "node:https"
 import { isIP, type LookupFunction } from "node:net"
-import { Context, type Duration, Effect, Layer } from "effect"
+import { Context, type Duration, Effect, Layer, type Scope } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import type { Allowance } from "../config/Allowance.js"
@@ -62,10 +62,14 @@ export interface SafeRequest {
   readonly url: URL
   /** The request body, sent unchanged. */
   readonly json: string
-  /** Total time for lookup, connection, redirects and the complete response. */
-  readonly timeout: Duration.Duration
-  /** Maximum number of redirects. */
-  readonly redirects: number
+  /** Headers besides those of every request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Total time for lookup, connection, redirects and the complete response. [the caller interrupts the request] */
+  readonly timeout?: Duration.Duration | undefined
+  /** Maximum number of redirects. Undefined returns a redirect like any other response. */
+  readonly redirects: number | undefined
+  /** Returns this many bytes of a longer response. [a response of more than 1 MiB fails] */
+  readonly cutAt?: number | undefined
 }
 
 type Failure = AddressRefused | UpstreamUnreachable | UpstreamTimeout | UpstreamTooLarge | UpstreamRedirected
@@ -78,13 +82,15 @@ export class SafeFetch extends Context.Tag("nightshift/gateway/SafeFetch")<
     readonly post: (request: SafeRequest) => Effect.Effect<HttpExchange.Response, Failure>
   }
 >() {
-  static readonly layer: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.suspend(() => make)
+  static readonly layer: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
+    SafeFetch,
+    Effect.flatMap(GatewayConfig, ({ httpAllow }) => make(httpAllow))
+  )
 }
 
-const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
-  SafeFetch,
+/** Makes a client with its own kept-alive connections. */
+export const make = (httpAllow: Allowance): Effect.Effect<typeof SafeFetch.Service, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const { httpAllow } = yield* GatewayConfig
     // Kept-alive connections are pooled by host, and their addresses were checked when they were opened.
     const agents = yield* Effect.acquireRelease(
       Effect.sync(() => ({
@@ -101,17 +107,23 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
         : new UpstreamUnreachable({ host, code })
     }
 
-    const hop = (url: URL, json: string) => {
+    const hop = ({ cutAt, headers, json, url }: SafeRequest) => {
       const refusal = refusalOf(url, httpAllow)
       if (refusal !== undefined) return Effect.fail(refusal)
       const request = {
         url,
         body: json,
-        maxBytes,
+        maxBytes: cutAt ?? maxBytes,
+        cuts: cutAt !== undefined,
         agent: url.protocol === "https:" ? agents["https:"] : agents["http:"],
         lookup: guardedLookup(url, httpAllow),
         // No compression: a small compressed body can expand far beyond the size limit.
-        headers: { "content-type": "application/json", accept: "application/json", "accept-encoding": "identity" }
+        headers: {
+          "content-type": "application/json",
+          accept: "application/json",
+          "accept-encoding": "identity",
+          ...headers
+        }
       }
       return Effect.mapError(HttpExchange.post(request), (failed) => failureOf(failed, url))
     }
@@ -130,19 +142,22 @@ const make: Layer.Layer<SafeFetch, never, GatewayConfig> = Layer.scoped(
       return next
     }
 
-    const follow = (url: URL, json: string, left: number): Effect.Effect<HttpExchange.Response, Failure> =>
-      Effect.flatMap(hop(url, json), (response) => {
-        if (response.status < 300 || response.status > 399) return Effect.succeed(response)
-        const next = nextOf(response, url, left)
-        return next instanceof URL ? follow(next, json, left - 1) : Effect.fail(next)
+    const follow = (request: SafeRequest): Effect.Effect<HttpExchange.Response, Failure> =>
+      Effect.flatMap(hop(request), (response) => {
+        const { redirects, url } = request
+        if (response.status < 300 || response.status > 399 || redirects === undefined) return Effect.succeed(response)
+        const next = nextOf(response, url, redirects)
+        return next instanceof URL ? follow({ ...request, url: next, redirects: redirects - 1 }) : Effect.fail(next)
       })
 
     return {
-      post: ({ json, redirects, timeout, url }) =>
-        Effect.timeoutFail(follow(url, json, redirects), {
+      post: (request) => {
+        const { timeout, url } = request
+        if (timeout === undefined) return follow(request)
+        return Effect.timeoutFail(follow(request), {
           duration: timeout,
           onTimeout: () => new UpstreamTimeout({ host: url.host, after: DurationText.format(timeout) })
         })
+      }
     }
   })
-)

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-// Reasons why the URL of a bot's `handler: http` returned no usable reply.
+// Reasons why the URL of a bot's `handler: http`, or of a pushed kind, returned no usable response.
 
 /** The host resolves to a private address that is not allowed. */
 export class AddressRefused extends Schema.TaggedError<AddressRefused>()("AddressRefused", {
