@@ -22,6 +22,8 @@ export { Hints } from "./database/Hints.js"
 export * as Fleet from "./fleet/FleetClient.js"
 /** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
 export * as CmdExec from "./handlers/CmdExec.js"
+/** Events: declare them, publish them, and subscribe to them with handlers. */
+export * as Event from "./handlers/Event.js"
 /** Handlers: an Effect or an async function that runs the jobs of a kind. */
 export * as Handler from "./handlers/Handler.js"
 export type { JobContext } from "./handlers/JobContext.js"
@@ -36,6 +38,7 @@ export { QueueWaits } from "./history/QueueWaits.js"
 export * as Health from "./http/server/Health.js"
 export { Operations } from "./queue/admin/Operations.js"
 export { Batches } from "./queue/batch/Batches.js"
+export { EventNotFound, Events, InvalidEvent, NotSubscribed } from "./queue/events/Events.js"
 export { DirectHandoff } from "./queue/handoff/DirectHandoff.js"
 /** Kinds of jobs, and how to enqueue them and wait for their results. */
 export * as Job from "./queue/Job.js"
