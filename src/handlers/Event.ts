@@ -52,7 +52,10 @@ export interface OnOptions<in A> {
 }
 
 /** Result of a job whose subscriber has a condition that was false. */
-export const skipped: { readonly skipped: string } = { skipped: "the condition `if` of the subscriber was false" }
+export const skipped: {
+  /** Why the handler was not called. */
+  readonly skipped: string
+} = { skipped: "the condition `if` of the subscriber was false" }
 
 /** What a subscriber declares. Throws a RangeError that names the option. */
 export const subscriptionOf = (

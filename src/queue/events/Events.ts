@@ -20,6 +20,7 @@ export const maxEventPage = 200
 
 /** An event to publish. */
 export interface NewEvent {
+  /** Name of the event, up to 128 characters. */
   readonly name: string
   /** A JSON value of up to 64 KiB. */
   readonly data: unknown
@@ -31,7 +32,9 @@ export interface NewEvent {
 
 /** The declaration of a subscriber, by the process that serves its kind. */
 export interface NewSubscription {
+  /** Name of the event. */
   readonly event: string
+  /** Kind of the jobs, which is the name of the subscriber. */
   readonly kind: string
   /** Only events that match make a job. [all] */
   readonly match?: Match | undefined
@@ -58,7 +61,10 @@ export class InvalidEvent extends Expected<InvalidEvent>(400, { code: "INVALID_O
 }
 
 /** No event has this id: its retention expired, or its transaction was rolled back or is not committed yet. */
-export class EventNotFound extends Expected<EventNotFound>(404, { code: "INVALID_OPTION", field: "id" })("EventNotFound", { id: Schema.String }) {
+export class EventNotFound extends Expected<EventNotFound>(404, { code: "INVALID_OPTION", field: "id" })("EventNotFound", {
+  /** Id that was looked up. */
+  id: Schema.String
+}) {
   override get message(): string {
     return `There is no event ${this.id}. Its retention expired, the transaction that published it was rolled back or is not committed yet, or the id is wrong.`
   }
@@ -66,7 +72,9 @@ export class EventNotFound extends Expected<EventNotFound>(404, { code: "INVALID
 
 /** The event has no such subscriber. */
 export class NotSubscribed extends Expected<NotSubscribed>(404, { code: "INVALID_OPTION", field: "subscriber" })("NotSubscribed", {
+  /** Name of the event. */
   event: Schema.String,
+  /** Name that does not subscribe to it. */
   subscriber: Schema.String
 }) {
   override get message(): string {
@@ -76,24 +84,39 @@ export class NotSubscribed extends Expected<NotSubscribed>(404, { code: "INVALID
 
 /** A wait of a workflow execution for an event. */
 export interface EventWait {
+  /** Id of the execution. */
   readonly execution: string
+  /** Id of the execution's job. */
   readonly job: JobId
   /** Name of the signal that wakes the execution. */
   readonly name: string
+  /** Name of the event. */
   readonly event: string
+  /** Values that the event must have. */
   readonly match: Match
 }
 
 /** Paths that are compared, and their values in the same order. */
 export interface Match {
+  /** Paths in the data, each a list of names. */
   readonly paths: ReadonlyArray<ReadonlyArray<string>>
+  /** Value of each path. */
   readonly values: ReadonlyArray<unknown>
 }
 
 /** The event that a wait found, or whether an event can still appear whose publisher did not see the wait. */
-export type WaitAnswer = { readonly data: unknown } | { readonly settled: boolean }
+export type WaitAnswer =
+  | {
+      /** Data of the event. */
+      readonly data: unknown
+    }
+  | {
+      /** Whether every later event wakes the execution. */
+      readonly settled: boolean
+    }
 
 export interface Filled {
+  /** Jobs that were stored. */
   readonly jobs: number
   /** Whether a subscriber still waits for earlier events. */
   readonly isOpen: boolean
@@ -137,11 +160,19 @@ export class Events extends Context.Tag("nightshift/queue/Events")<
 
     /** Lists events, newest first. */
     readonly list: (request: {
+      /** Maximum number of events. */
       readonly limit: number
+      /** Only events of this name. [all] */
       readonly name?: string | undefined
+      /** Cursor returned by the previous page. [the newest] */
       readonly cursor?: string | undefined
     }) => Effect.Effect<
-      { readonly events: ReadonlyArray<StoredEvent>; readonly next: string | undefined },
+      {
+        /** One page of events. */
+        readonly events: ReadonlyArray<StoredEvent>
+        /** Cursor of the next page. Undefined on the last page. */
+        readonly next: string | undefined
+      },
       BadCursor | DatabaseError
     >
 
