@@ -71,7 +71,7 @@ const eventOf = (run: WorkflowRun, event: string, match: Match): Source => ({
     const wait = services.events.wait({ execution: execution.id, job: execution.run.id, name, event, match })
     // The first call stores the wait. Most transactions that began before it end within milliseconds.
     const looking = Effect.gen(function* () {
-      for (const pause of [0, 10, 20, 50, 100, 200, 400]) {
+      for (const pause of [0, 0, 0, 10, 20, 50, 100, 200, 400]) {
         if (pause > 0) yield* Effect.sleep(pause)
         const answer = yield* wait
         if ("data" in answer || answer.settled) return answer

@@ -139,7 +139,7 @@ const make = Effect.gen(function* () {
             set(subscriptions, key, { ...fresh, ...each, createdAt, fillFrom: from })
           }
         }),
-        given.some(({ past }) => past !== undefined) ? hints.publish(subscriptionTopic, "") : Effect.void
+        given.some(({ past }) => past !== undefined) ? hints.publish(subscriptionTopic, "all") : Effect.void
       ),
     unsubscribe: (event, subscriber) =>
       Effect.flatMap(

@@ -21,6 +21,7 @@ import {
   Events,
   type InvalidEvent,
   jobIdOf,
+  type NewSubscription,
   NotSubscribed,
   subscriptionTopic,
   type WaitAnswer
@@ -85,8 +86,12 @@ const requestOf = (events: ReadonlyArray<Stamped>, now: number, more: object): s
   return `${JSON.stringify({ now, ...more }).slice(0, -1)},"events":[${each.join(",")}]}`
 }
 
-const publishedOf = ({ events }: Answer): ReadonlyArray<Published> =>
-  events.map(({ id, jobs, repeated }) => ({ id, jobs, outcome: repeated ? "repeated" : "published" }))
+/** An event that exists under its own id was stored by a first try, whose reply was lost. */
+const publishedOf = (events: ReadonlyArray<Stamped>, answer: Answer): ReadonlyArray<Published> =>
+  answer.events.map(({ id, jobs, repeated }, place) => {
+    const isRepeated = repeated && id !== events[place]?.eventId
+    return { id, jobs, outcome: isRepeated ? "repeated" : "published" }
+  })
 
 const make = Effect.gen(function* () {
   const { direct, schema, sql, transaction } = yield* Database
@@ -118,7 +123,7 @@ const make = Effect.gen(function* () {
       const answer = yield* Effect.catchIf(once, isPassing, () => once)
       count(answer.jobs, now)
       yield* notifier.storedBySql(new Set([...answer.jobs.map(({ queue }) => queue), ...answer.woken]))
-      return publishedOf(answer)
+      return publishedOf(events, answer)
     })
 
   const batcher = yield* Batcher.make<Stamped, Published, DatabaseError, never>({
@@ -153,7 +158,7 @@ const make = Effect.gen(function* () {
         onNone: counted,
         onSome: (later) => void later.push(counted)
       })
-      return publishedOf(answer)
+      return publishedOf(events, answer)
     })
 
   const publishInside: typeof Events.Service.publishInside = (run, given) =>
@@ -168,41 +173,41 @@ const make = Effect.gen(function* () {
           run({
             text: text(parameter),
             within: (id) =>
-              `${text(`case when pg_current_xact_id_if_assigned() = '${BigInt(id)}'::xid8 then ${parameter} end`)} where answer is not null`,
+              `${text(`case when pg_current_xact_id_if_assigned() = '${BigInt(id)}'::xid8 then ${parameter} end`)} where answer->'events' <> 'null'::jsonb`,
             parameter: requestOf(events, now, { notify: true })
           }),
         catch: (error) => new OuterTransactionFailed({ error })
       })
       const answer = rows[0]?.answer
       return typeof answer === "string"
-        ? publishedOf(JSON.parse(answer) as Answer)
+        ? publishedOf(events, JSON.parse(answer) as Answer)
         : yield* new OuterTransactionFailed({ error: "the statement returned no row" })
     })
 
+  const declare = (given: ReadonlyArray<NewSubscription>, now: number) =>
+    sql`jsonb_to_recordset(${JSON.stringify(
+      given.map(({ event, kind, match, past }) => ({
+        event,
+        kind,
+        paths: match?.paths ?? null,
+        match: match?.values ?? null,
+        fill_from: past === undefined ? null : new Date(Math.max(0, now - past)).toISOString()
+      }))
+    )}::jsonb) as given (event text, kind text, paths jsonb, match jsonb, fill_from timestamptz)`
+
   const subscribe: typeof Events.Service.subscribe = (kinds, given) =>
-    transaction(
-      Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
-        const rows = given.map(({ event, kind, match, past }) => ({
-          event,
-          kind,
-          paths: match?.paths ?? null,
-          match: match?.values ?? null,
-          fill_from: past === undefined ? null : new Date(Math.max(0, now - past)).toISOString()
-        }))
-        const text = JSON.stringify(rows)
-        const declared = sql`jsonb_to_recordset(${text}::jsonb)
-          as given (event text, kind text, paths jsonb, match jsonb, fill_from timestamptz)`
-        yield* mapErrors(sql`delete from ${subscriptions} s where s.kind = any(${kinds}::text[])
-          and not exists (select from ${declared} where given.event = s.event and given.kind = s.kind)`)
-        if (given.length === 0) return
-        yield* mapErrors(sql`
-          insert into ${subscriptions} as known (event, kind, created_at, updated_at, fill_from, paths, match)
-          select event, kind, ${instant(now)}, ${instant(now)}, fill_from, paths, match from ${declared} order by event, kind
-          on conflict (event, kind) do update set updated_at = excluded.updated_at, paths = excluded.paths, match = excluded.match`)
-        if (given.some(({ past }) => past !== undefined)) yield* hints.publish(subscriptionTopic, "")
-      })
-    )
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const declared = declare(given, now)
+      yield* mapErrors(sql`delete from ${subscriptions} s where s.kind = any(${kinds}::text[])
+        and not exists (select from ${declared} where given.event = s.event and given.kind = s.kind)`)
+      if (given.length === 0) return
+      yield* mapErrors(sql`
+        insert into ${subscriptions} as known (event, kind, created_at, updated_at, fill_from, paths, match)
+        select event, kind, ${instant(now)}, ${instant(now)}, fill_from, paths, match from ${declared} order by event, kind
+        on conflict (event, kind) do update set updated_at = excluded.updated_at, paths = excluded.paths, match = excluded.match`)
+      if (given.some(({ past }) => past !== undefined)) yield* hints.publish(subscriptionTopic, "all")
+    })
 
   const find = (id: string) =>
     Effect.gen(function* () {

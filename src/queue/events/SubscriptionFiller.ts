@@ -7,8 +7,8 @@ import { Events, subscriptionTopic } from "./Events.js"
 /** The pause while a subscriber waits for transactions that began before it. */
 const open = Duration.toMillis("1 second")
 
-/** The pause without one: a new subscriber sends a hint, which may be lost. */
-const idle = Duration.toMillis("1 hour")
+/** The pause without one, while hints arrive and while they do not: a new subscriber sends one. */
+const idle = { hinted: Duration.toMillis("1 day"), polling: Duration.toMillis("30 seconds") }
 
 /** Delivers earlier events to new subscribers that start in the past. */
 export const make: Effect.Effect<LeaderLoop, never, Events | Hints | Scope.Scope> = Effect.gen(function* () {
@@ -16,9 +16,11 @@ export const make: Effect.Effect<LeaderLoop, never, Events | Hints | Scope.Scope
   const hints = yield* Hints
   const latch = makeLatch()
   yield* hints.subscribe(subscriptionTopic, latch.open)
-  let pause = idle
-  const fill = Effect.map(events.fill, ({ isOpen, jobs }) => {
-    pause = isOpen ? open : idle
+  let pause = open
+  const fill = Effect.gen(function* () {
+    pause = open
+    const { isOpen, jobs } = yield* events.fill
+    if (!isOpen) pause = (yield* hints.connected) ? idle.hinted : idle.polling
     return { jobs }
   })
   return () => ({
