@@ -24,6 +24,8 @@ export * as Fleet from "./fleet/FleetClient.js"
 export * as CmdExec from "./handlers/CmdExec.js"
 /** Handlers that send the jobs of a kind to a URL, as signed requests. */
 export * as Push from "./gateway/push/Push.js"
+/** Events: declare them, publish them, and subscribe to them with handlers. */
+export * as Event from "./handlers/Event.js"
 /** Handlers: an Effect or an async function that runs the jobs of a kind. */
 export * as Handler from "./handlers/Handler.js"
 export type { JobContext } from "./handlers/JobContext.js"
@@ -38,6 +40,7 @@ export { QueueWaits } from "./history/QueueWaits.js"
 export * as Health from "./http/server/Health.js"
 export { Operations } from "./queue/admin/Operations.js"
 export { Batches } from "./queue/batch/Batches.js"
+export { EventNotFound, Events, InvalidEvent, NotSubscribed } from "./queue/events/Events.js"
 export { DirectHandoff } from "./queue/handoff/DirectHandoff.js"
 /** Kinds of jobs, and how to enqueue them and wait for their results. */
 export * as Job from "./queue/Job.js"

@@ -161,7 +161,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const log: unknown = Predicate.hasProperty(exported, "log") ? exported.log : undefined
     const logFault = log === undefined ? undefined : LogSink.fault(log)
     if (logFault !== undefined) return yield* refuse(`its \`log\` cannot be used: ${logFault.replace(/\.$/, "")}`)
-    const given = handlers.filter((handler) => handler !== undefined)
+    const given = handlers.flatMap((handler) => (handler === undefined ? [] : [handler, ...(handler.also ?? [])]))
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     const built = Layer.isLayer(layer)
       ? yield* buildOnce(layer as unknown as Layer.Layer<never, unknown>, refuse)

@@ -2,6 +2,7 @@ import { type Clock, Context, Effect, Exit, type Layer, ManagedRuntime } from "e
 import { makeGenerator } from "../core/Ids.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
+import type { Events } from "../queue/events/Events.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
 import type { JobLogs } from "../queue/logs/JobLogs.js"
@@ -29,6 +30,7 @@ export type Ports =
   | Operations
   | Workflows
   | Batches
+  | Events
   | Schedules
   | Kinds
   | Transactions

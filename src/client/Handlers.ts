@@ -1,9 +1,11 @@
 import { Predicate } from "effect"
+import type { EventDefinition } from "./EventDefinition.js"
 import { type JobOptions, job } from "./JobDefinition.js"
 import { type CoreHandler, coreOf, type Run, type RunInTransaction } from "./PromiseHandler.js"
 import type { PushOptions } from "./PushHandler.js"
 import { type Handler, type Recipe, recipe } from "./Recipe.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
+import { type OnOptions, on } from "./Subscriber.js"
 import type { Step } from "./workflow/Step.js"
 import { type WorkflowOptions, workflow } from "./workflow/WorkflowDefinition.js"
 
@@ -17,6 +19,10 @@ const made = ({ call, name, options, run }: Recipe): Handler | undefined => {
       options as WorkflowOptions<unknown, unknown, unknown>,
       run as (payload: unknown, step: Step) => Promise<unknown>
     )
+  if (call === "on") {
+    const given = options as { readonly event: EventDefinition<unknown>; readonly options: OnOptions<unknown> }
+    return on(given.event, given.options, run as Run<unknown, unknown>)
+  }
   const kind = job(name, options as JobOptions<unknown, unknown, unknown, unknown>)
   if (call === "push") return kind.push(run as PushOptions)
   if (call === "handle") return kind.handle(run as Run<unknown, unknown>)
@@ -47,12 +53,13 @@ const faultOf = (entry: unknown, index: number): string => {
 /** The handlers for a worker. Throws InvalidOptionError if an entry is not a handler, or if two are for one kind. */
 export const ofRecipes = (handlers: ReadonlyArray<unknown>): ReadonlyArray<CoreHandler> => {
   const kinds = new Set<string>()
-  return handlers.map((handler, index) => {
+  return handlers.flatMap((handler, index) => {
     if (!isPromiseHandler(handler)) throw new InvalidOptionError("handlers", faultOf(handler, index))
     const { name } = handler.kind
     if (kinds.has(name))
       throw new InvalidOptionError("handlers", `handlers has two handlers for "${name}". Pass one of them.`)
     kinds.add(name)
-    return ofRecipe(handler)
+    const core = ofRecipe(handler)
+    return [core, ...(core.also ?? [])]
   })
 }

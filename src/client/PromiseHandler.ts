@@ -3,12 +3,14 @@ import { issuesText } from "../core/Issues.js"
 import * as Outcome from "../core/Outcome.js"
 import * as Core from "../handlers/Handler.js"
 import type { PromiseContext } from "../handlers/PromiseContext.js"
+import type { Events } from "../queue/events/Events.js"
 import type { JobKind } from "../queue/Job.js"
 import type { Queue } from "../queue/Queue.js"
 import type { Transactions } from "../queue/Transactions.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { RateLimits } from "../rate-limits/RateLimits.js"
 import * as Enqueue from "./Enqueue.js"
+import * as Publishing from "./EventDefinition.js"
 import * as HandlerTransaction from "./HandlerTransaction.js"
 import { type Handler, type Recipe, recipe } from "./Recipe.js"
 import type { Decoded } from "./StandardSchema.js"
@@ -17,13 +19,15 @@ import type { Decoded } from "./StandardSchema.js"
 export interface HandlerContext extends PromiseContext {
   /** Stores another job, in the handler's transaction if it has one. */
   readonly enqueue: Enqueue.EnqueueOne<Omit<Enqueue.EnqueueOptions, "tx">>
+  /** Publishes an event, in the handler's transaction if it has one. */
+  readonly publish: Publishing.Publish<Omit<Publishing.PublishOptions, "tx">>
 }
 
 /** The job and the tools of a handler in a transaction: `tx` is its connection. */
 export interface TransactionContext extends HandlerContext, HandlerTransaction.HandlerTransaction {}
 
 /** A handler as workers run it. @internal */
-export interface CoreHandler extends Core.Handler<Queue | RateLimits | Workflows | Transactions> {}
+export interface CoreHandler extends Core.Handler<Queue | Events | RateLimits | Workflows | Transactions> {}
 
 /** What a handler may return: the job's result, or how else the attempt ended. */
 type HandlerResult<R> = R | Outcome.Outcome
@@ -46,7 +50,10 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     if (checked.issues !== undefined)
       return Outcome.dead(`the payload is invalid: ${issuesText("payload", checked.issues)}`)
     // Adds to the object instead of copying it, which would count as reading its signal.
-    return run(checked.value as Payload, Object.assign(context, { enqueue: Enqueue.inHandler(context.run) }))
+    return run(checked.value as Payload, Object.assign(context, {
+        enqueue: Enqueue.inHandler(context.run),
+        publish: Publishing.inHandler(context.run as never)
+      }))
   })
 
 /** Makes a handler whose writes through `tx` commit with the job's completion. @internal */

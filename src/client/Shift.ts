@@ -2,6 +2,7 @@ import { Cause, Duration, Effect, Either, Option, Predicate } from "effect"
 import { isId, type JobId as StoredId } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { StoredJob } from "../core/StoredJob.js"
+import { Events } from "../queue/events/Events.js"
 import { JobAdmin as JobAdminPort } from "../queue/JobAdmin.js"
 import { JobNotFound, ResultTimeout } from "../queue/JobErrors.js"
 import * as JobResult from "../queue/JobResult.js"
@@ -16,6 +17,7 @@ import { explain } from "../worker/Explain.js"
 import * as BatchAdmin from "./BatchAdmin.js"
 import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
+import * as Publishing from "./EventDefinition.js"
 import { fromCause } from "./FromCause.js"
 import * as JobAdmin from "./JobAdmin.js"
 import * as JobView from "./JobView.js"
@@ -53,6 +55,11 @@ export interface Shift {
     payloads: ReadonlyArray<NoInfer<In>>,
     options?: Enqueue.EnqueueManyOptions<NoInfer<In>>
   ): Promise<ReadonlyArray<Enqueue.Enqueued<Result>>>
+  /**
+   * Stores an event and one job for each of its subscribers, whichever process declares them. With `tx` they exist once that
+   * transaction commits. Rejects with InvalidPayloadError, InvalidOptionError and others.
+   */
+  readonly publish: Publishing.Publish<Publishing.PublishOptions>
   /** Waits until the job is done and returns its result. Rejects with JobDeadError, JobCancelledError or ResultTimeoutError. */
   result<Result = unknown>(id: string | Enqueue.JobId<Result>, options?: ResultOptions): Promise<Result>
   /** The same for an id that was stored elsewhere: the job gives the result its type and its validator. */
@@ -299,6 +306,15 @@ export const make = (
     enqueue,
     enqueueMany: async (job, payloads, { tx, ...options } = {}) =>
       (await storeAll(await newJobs(job, payloads, options), tx)).map((enqueued) => Enqueue.enqueuedOf(enqueued)),
+    publish: Publishing.publishWith(async (event, tx) => {
+      const inside = tx === undefined ? undefined : statementsOf(tx)
+      const [published] = await run(
+        Effect.flatMap(Events, (events) =>
+          inside === undefined ? events.publish([event]) : events.publishInside(inside, [event])
+        )
+      )
+      return published as Publishing.PublishedEvent
+    }),
     result,
     job: async (id) => JobView.of(await run(Effect.flatMap(JobSearch, (search) => search.get(idOf("job", id))))),
     why,

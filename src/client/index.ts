@@ -22,6 +22,13 @@ export type {
   JobId
 } from "./Enqueue.js"
 export {
+  type EventDefinition,
+  event,
+  type Publish,
+  type PublishedEvent,
+  type PublishOptions
+} from "./EventDefinition.js"
+export {
   AskFailedError,
   AskNotAnsweredError,
   AskTimeoutError,
@@ -95,6 +102,7 @@ export {
   TransactionError
 } from "./ShiftErrors.js"
 export type { StandardSchema } from "./StandardSchema.js"
+export { type OnOptions, on } from "./Subscriber.js"
 export type { Transaction } from "./TransactionAdapter.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
 export type {

@@ -35,6 +35,8 @@ export interface Handler<out R, out Result = unknown> {
   readonly timeoutHint?: (job: JobId) => string | undefined
   /** The text of the code of a workflow. Two releases whose texts differ are not the same. */
   readonly source?: string
+  /** Handlers that come with this one: the subscriber that starts a workflow. */
+  readonly also?: ReadonlyArray<Handler<R>>
 }
 
 type AnyEffect = Effect.Effect<unknown, unknown, unknown>

@@ -3,6 +3,7 @@ import { Either, Option } from "effect"
 import type { Releases } from "../cluster/Pods.js"
 import * as ErrorText from "../core/ErrorText.js"
 import { computed, type FollowUp, limits } from "../core/StoredJob.js"
+import type { NewSubscription } from "../queue/events/Events.js"
 import type { JobKind } from "../queue/Job.js"
 import type { RegisteredKind } from "../queue/Kinds.js"
 import { faultOfFollowUp, jsonText } from "../queue/NewJob.js"
@@ -82,3 +83,7 @@ export const registeredKinds = <R>(registry: Registry<R>): ReadonlyArray<Registe
     check: KindSchema.checkOf(kind),
     onDead: kind.followUpOf === undefined ? (kind.onDead as FollowUp | undefined) : computed
   }))
+
+/** The events that the kinds of this pod subscribe to. */
+export const subscriptions = <R>(registry: Registry<R>): ReadonlyArray<NewSubscription> =>
+  [...registry.values()].flatMap(({ handler: { kind } }) => kind.subscribes ?? [])

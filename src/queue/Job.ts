@@ -6,6 +6,7 @@ import * as Kind from "../core/Kind.js"
 import type { KindDefaults } from "../core/KindDefaults.js"
 import { faultOfWait } from "../core/Storable.js"
 import type { FollowUp, OnDead } from "../core/StoredJob.js"
+import type { NewSubscription } from "./events/Events.js"
 import type { Dedupe, NewJob } from "./NewJob.js"
 import { type Enqueued, type EnqueueError, Queue } from "./Queue.js"
 
@@ -48,6 +49,8 @@ export interface JobKind<in out A> extends Kind.Kind<A> {
   readonly workflow?: boolean
   /** Whether an execution is run only by the release of the code that ran it first. [false] */
   readonly pinned?: boolean
+  /** The event whose subscriber this kind is. Each event makes a job. */
+  readonly subscribes?: NewSubscription
   /** Follow-up stored when a job of this kind dies: a constant, or computed from the payload. */
   readonly onDead: FollowUp | ((payload: A) => FollowUp) | undefined
   /** Computes the follow-up from a stored payload of the current version, if `onDead` is a function. */

@@ -41,6 +41,9 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
       isHinted?: boolean
     ) => Effect.Effect<void, DatabaseError>
 
+    /** Announces jobs that a SQL function has stored, about which this process knows only their queues. */
+    readonly storedBySql: (queues: ReadonlySet<string>) => Effect.Effect<void, DatabaseError>
+
     /**
      * Calls the listener when another process announces work, before workers are woken. The queue is undefined if
      * notifications may have been missed.
@@ -119,6 +122,15 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
         Effect.forkScoped
       )
 
+      const stored: typeof Notifier.Service.stored = (queues, inTransaction, isHinted = false) =>
+        Effect.gen(function* () {
+          if (inTransaction) return yield* notify([...queues])
+          for (const queue of queues) {
+            yield* wakeups.wake(queue)
+            if (!isHinted && !hinted.delete(queue)) Mailbox.unsafeOffer(outgoing, queue)
+          }
+        })
+
       return {
         onHint: (listener) => void listeners.push(listener),
         hint: (queue, now) => {
@@ -127,13 +139,11 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
           return tagged(queue)
         },
         hintOfStatement: (now) => (maySpend(statementBudget, now) ? tag : null),
-        stored: (queues, inTransaction, isHinted = false) =>
-          Effect.gen(function* () {
-            if (inTransaction) return yield* notify([...queues])
-            for (const queue of queues) {
-              yield* wakeups.wake(queue)
-              if (!isHinted && !hinted.delete(queue)) Mailbox.unsafeOffer(outgoing, queue)
-            }
+        stored,
+        storedBySql: (queues) =>
+          Effect.suspend(() => {
+            for (const queue of queues) for (const listener of listeners) listener(queue)
+            return stored(queues, false)
           })
       }
     })

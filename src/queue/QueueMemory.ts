@@ -12,6 +12,7 @@ import * as OperationsMemory from "./admin/OperationsMemory.js"
 import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimedOf, ownAttempt } from "./claim/AttemptsMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
+import * as EventsMemory from "./events/EventsMemory.js"
 import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
 import { begin, die, finish, followUp, type JobRow, renewed, rescue, suspend, tryAgain } from "./JobRowMemory.js"
@@ -349,5 +350,6 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   OperationsMemory.layer,
   queue,
   BatchesMemory.layer,
+  EventsMemory.layer,
   WorkflowsMemory.layer
 )

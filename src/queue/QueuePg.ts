@@ -24,6 +24,7 @@ import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import * as EventsPg from "./events/EventsPg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import * as FollowUpsPg from "./FollowUpsPg.js"
 import { DirectHandoff } from "./handoff/DirectHandoff.js"
@@ -312,7 +313,7 @@ export const layer: Layer.Layer<
   Database | Listener
 > = WorkflowsPg.layer.pipe(
   Layer.provideMerge(
-    Layer.mergeAll(Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)), JobAdminPg.layer, OperationsPg.layer)
+    Layer.mergeAll(Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)), JobAdminPg.layer, OperationsPg.layer, EventsPg.layer)
   ),
   Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(

@@ -1,5 +1,6 @@
 import type { Operations } from "./admin/Operations.js"
 import type { Batches } from "./batch/Batches.js"
+import type { Events } from "./events/Events.js"
 import type { JobAdmin } from "./JobAdmin.js"
 import type { Kinds } from "./Kinds.js"
 import type { JobLogs } from "./logs/JobLogs.js"
@@ -21,5 +22,6 @@ export type QueuePorts =
   | JobLogs
   | Operations
   | Batches
+  | Events
   | Workflows
   | Kinds

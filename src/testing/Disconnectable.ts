@@ -3,6 +3,7 @@ import { Leadership } from "../cluster/Leadership.js"
 import { Pods } from "../cluster/Pods.js"
 import type { PodId } from "../core/Ids.js"
 import { MinuteBuckets } from "../history/MinuteBuckets.js"
+import { Events } from "../queue/events/Events.js"
 import { JobLogs } from "../queue/logs/JobLogs.js"
 import { Queue, type Submit } from "../queue/Queue.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
@@ -13,9 +14,9 @@ import { Schedules } from "../schedule/Schedules.js"
  * results.
  */
 export const make = (
-  context: Context.Context<Queue | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
+  context: Context.Context<Queue | Events | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
 ): {
-  readonly layer: Layer.Layer<Queue | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
+  readonly layer: Layer.Layer<Queue | Events | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
   /**
    * Disconnects the pod, removes its pod row and releases its leadership. Its jobs stay running until they are
    * recovered.
@@ -25,6 +26,7 @@ export const make = (
   const queue = Context.get(context, Queue)
   const logs = Context.get(context, JobLogs)
   const workflows = Context.get(context, Workflows)
+  const events = Context.get(context, Events)
   const { streams } = workflows
   const pods = Context.get(context, Pods)
   const leadership = Context.get(context, Leadership)
@@ -93,6 +95,11 @@ export const make = (
         },
         startChildren: (run, name, children, options) =>
           Effect.suspend(() => (disconnected ? Effect.never : workflows.startChildren(run, name, children, options)))
+      }),
+      Layer.succeed(Events, {
+        ...events,
+        publish: (given) => Effect.suspend(() => (disconnected ? Effect.never : events.publish(given))),
+        wait: (given) => Effect.suspend(() => (disconnected ? Effect.never : events.wait(given)))
       }),
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin, deadAfter) =>

@@ -155,6 +155,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       rebalanceInterval: Duration.days(7),
       cleanupInterval: Duration.days(30),
       doneRetention: options.retention === undefined ? Duration.infinity : decode(options.retention),
+      eventRetention: options.retention === undefined ? Duration.infinity : decode(options.retention),
       stuckTimeout: Duration.minutes(30),
       janitorInterval: Duration.hours(1),
       lease: Duration.days(630)

@@ -67,6 +67,13 @@ export const settings = {
     },
     "168h"
   ),
+  eventRetention: Setting.positiveDuration(
+    {
+      key: "QUEUE_EVENT_RETENTION",
+      about: "Retention of published events. Values of 0 or less use the default."
+    },
+    "168h"
+  ),
   janitorInterval: Setting.positiveDuration(
     {
       key: "QUEUE_JANITOR_INTERVAL",

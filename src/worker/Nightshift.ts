@@ -24,6 +24,7 @@ import * as HistoryPg from "../history/HistoryPg.js"
 import type { HistoryPorts } from "../history/HistoryPorts.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
+import type { Events } from "../queue/events/Events.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -76,6 +77,7 @@ type QueuePorts =
   | JobLogs
   | Operations
   | Batches
+  | Events
   | Workflows
   | Kinds
   | Routes

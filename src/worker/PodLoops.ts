@@ -5,6 +5,7 @@ import * as MetricsFlush from "../history/MetricsFlush.js"
 import * as Sampler from "../history/Sampler.js"
 import * as OperationRunner from "../queue/admin/OperationRunner.js"
 import * as BatchCloser from "../queue/batch/BatchCloser.js"
+import * as SubscriptionFiller from "../queue/events/SubscriptionFiller.js"
 import { SchedulerConfig } from "../schedule/SchedulerConfig.js"
 import * as SchedulerLoop from "../schedule/SchedulerLoop.js"
 import * as Sweeper from "../uploads/Sweeper.js"
@@ -17,7 +18,8 @@ const onAnyStore = [
   Sweeper.make,
   Effect.flatMap(WorkerConfig, ({ poll }) => OperationRunner.make(poll)),
   SchedulerLoop.make,
-  BatchCloser.make
+  BatchCloser.make,
+  SubscriptionFiller.make
 ] as const
 
 /** The loops that the features give to a pod on tables in memory. */

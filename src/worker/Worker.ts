@@ -11,6 +11,7 @@ import type { Hints } from "../database/Hints.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
+import { Events } from "../queue/events/Events.js"
 import { Kinds } from "../queue/Kinds.js"
 import type { JobLogs } from "../queue/logs/JobLogs.js"
 import { isQueueName } from "../queue/NewJob.js"
@@ -88,7 +89,7 @@ export interface WorkerOptions<R, L = never> {
   readonly loops: PodLoops<L>
 }
 
-type QueuePorts = Queue | Queues | Kinds | JobLogs | Routes | Transactions | Wakeups | DirectHandoff
+type QueuePorts = Queue | Queues | Kinds | Events | JobLogs | Routes | Transactions | Wakeups | DirectHandoff
 type Ports = QueuePorts | RateLimits | Hints | Pods | Shares | Leadership | Schedules
 type Configs = WorkerConfig | ClusterConfig
 type Needs = Ports | Configs | Metrics
@@ -216,6 +217,8 @@ export const layer = <R, L>(
       yield* patiently(
         Effect.gen(function* () {
           yield* Effect.flatMap(Kinds, (kinds) => kinds.register(Registry.registeredKinds(registry)))
+          const subscriptions = Registry.subscriptions(registry)
+          yield* Effect.flatMap(Events, (events) => events.subscribe([...registry.keys()], subscriptions))
           yield* declareQueues
           yield* Effect.flatMap(Routes, (routes) => routes.register(options.routes ?? {}))
           yield* Effect.flatMap(RateLimits, (limits) => limits.register(options.limits ?? []))

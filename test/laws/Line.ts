@@ -6,6 +6,7 @@ import type { StoredJob } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
 import { Batches } from "../../src/queue/batch/Batches.js"
+import { Events } from "../../src/queue/events/Events.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import { JobLogs } from "../../src/queue/logs/JobLogs.js"
@@ -29,6 +30,7 @@ export type Ports =
   | JobLogs
   | Operations
   | Batches
+  | Events
   | Workflows
   | Kinds
   | Routes
@@ -54,6 +56,7 @@ export interface Line {
   readonly standing: typeof JobDiagnosis.Service
   readonly operations: typeof Operations.Service
   readonly batches: typeof Batches.Service
+  readonly events: typeof Events.Service
   readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly logs: typeof JobLogs.Service
@@ -109,6 +112,7 @@ const open = ({ advance, setBack }: Clocks): Effect.Effect<Line, never, Ports> =
     const standing = yield* JobDiagnosis
     const operations = yield* Operations
     const batches = yield* Batches
+    const events = yield* Events
     const workflows = yield* Workflows
     const kinds = yield* Kinds
     const logs = yield* JobLogs
@@ -158,6 +162,7 @@ const open = ({ advance, setBack }: Clocks): Effect.Effect<Line, never, Ports> =
       standing,
       operations,
       batches,
+      events,
       workflows,
       kinds,
       logs,

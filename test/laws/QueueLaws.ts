@@ -8,6 +8,8 @@ import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
 import { depthLaws } from "./DepthLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
+import { eventLaws } from "./EventLaws.js"
+import { eventWaitLaws } from "./EventWaitLaws.js"
 import { executionListLaws } from "./ExecutionListLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
@@ -53,6 +55,8 @@ const chapters = {
   overview: overviewLaws,
   operations: operationsLaws,
   batches: batchLaws,
+  events: eventLaws,
+  "waits for events": eventWaitLaws,
   undo: undoLaws,
   "undo of a requeue with children": undoChildrenLaws,
   "undo of actions on executions": undoExecutionLaws,

@@ -8,6 +8,7 @@ import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import { Queue } from "../../src/queue/Queue.js"
 import type { Transactions } from "../../src/queue/Transactions.js"
+import type { Events } from "../../src/queue/events/Events.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import type { RateLimits } from "../../src/rate-limits/RateLimits.js"
 import * as LogLine from "../../src/telemetry/LogLine.js"
@@ -28,7 +29,7 @@ const sending = Handler.make(Kind, ({ to }) =>
 /** Every log line of jobs, with its level and the job's kind and attempt. */
 const linesOf = <A>(
   program: Effect.Effect<A, unknown, TestShift | Queue | Workflows>,
-  handler: Handler.Handler<Workflows | Transactions | Queue | RateLimits> = sending,
+  handler: Handler.Handler<Workflows | Transactions | Queue | Events | RateLimits> = sending,
   mask: ReadonlyArray<string> = []
 ) =>
   Effect.gen(function* () {

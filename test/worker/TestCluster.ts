@@ -10,6 +10,7 @@ import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import { MetricsConfig } from "../../src/history/MetricsConfig.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
+import type { Events } from "../../src/queue/events/Events.js"
 import { DirectHandoff } from "../../src/queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../../src/queue/JobAdmin.js"
 import type { Kinds } from "../../src/queue/Kinds.js"
@@ -48,6 +49,7 @@ export type Ports =
   | JobLogs
   | Operations
   | Batches
+  | Events
   | Kinds
   | Transactions
   | Wakeups.Wakeups
@@ -130,6 +132,7 @@ const usual: typeof ClusterConfig.Service = {
   rebalanceInterval: Duration.seconds(5),
   cleanupInterval: Duration.minutes(5),
   doneRetention: Duration.hours(168),
+  eventRetention: Duration.hours(168),
   stuckTimeout: Duration.minutes(30),
   janitorInterval: Duration.hours(1),
   lease: Duration.seconds(15)

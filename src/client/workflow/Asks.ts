@@ -4,9 +4,9 @@ import { issuesText } from "../../core/Issues.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
 import { shown } from "../../core/Storable.js"
 import { InvalidAskError } from "../ExecutionErrors.js"
-import { storedForm } from "../JobDefinition.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
+import { storedForm } from "../StoredForm.js"
 
 // Asks that a workflow declares: what a caller passes, and what it gets.
 

@@ -3,6 +3,7 @@ import { watchdog } from "../../core/Watchdog.js"
 import * as AttemptLog from "../../handlers/AttemptLog.js"
 import type { HandlerLog } from "../../handlers/Handler.js"
 import { RunLog } from "../../handlers/RunLog.js"
+import type { Events } from "../../queue/events/Events.js"
 import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { Answer } from "../../queue/workflow/Asks.js"
@@ -23,6 +24,7 @@ export interface RunServices {
   readonly workflows: typeof Workflows.Service
   readonly transactions: typeof Transactions.Service
   readonly limits: typeof RateLimits.Service
+  readonly events: typeof Events.Service
 }
 
 /** The run lost its lease or must stop: nothing more is written. */

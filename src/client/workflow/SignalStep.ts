@@ -1,5 +1,8 @@
+import { Effect } from "effect"
 import { issuesText } from "../../core/Issues.js"
 import type * as Suspension from "../../core/Suspension.js"
+import type { Match, WaitAnswer } from "../../queue/events/Events.js"
+import type { EventDefinition } from "../EventDefinition.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
 import type { Stored } from "./Replay.js"
@@ -32,6 +35,8 @@ interface Source {
   readonly take: (numbered: string) => Arrived | undefined
   /** A row that a suspended execution waits for in addition to that of the call. */
   readonly row?: () => Suspension.Wait
+  /** Looks elsewhere for a value. Without one, `settled` says whether the execution is woken for every later value. */
+  readonly look?: (numbered: string) => Promise<WaitAnswer>
   /** What a retry of the execution does after an invalid value. */
   readonly advice: string
 }
@@ -58,9 +63,35 @@ const nextOf = (run: WorkflowRun, signal: string): Source => ({
   advice: "It is taken: a retry of the execution waits for the next value."
 })
 
+/** The first event that matches, since the execution was started. It stays, like the first value of a signal. */
+const eventOf = (run: WorkflowRun, event: string, match: Match): Source => ({
+  ...firstOf(run),
+  look: (name) => {
+    const { execution, services } = run.journal
+    const wait = services.events.wait({ execution: execution.id, job: execution.run.id, name, event, match })
+    // The first call stores the wait. Most transactions that began before it end within milliseconds.
+    const looking = Effect.gen(function* () {
+      for (const pause of [0, 0, 0, 10, 20, 50, 100, 200, 400]) {
+        if (pause > 0) yield* Effect.sleep(pause)
+        const answer = yield* wait
+        if ("data" in answer || answer.settled) return answer
+      }
+      return yield* wait
+    })
+    return run.journal.withRetries(looking)
+  },
+  advice: "A retry of the execution receives the same event."
+})
+
+/** When a suspended execution looks again for an event of a transaction that began before its wait. */
+const lookAgain = (numbered: string, waitsSince: number, now: number): Suspension.Wait => {
+  const pause = Math.min(60_000, Math.max(1_000, (now - waitsSince) / 2))
+  return { kind: "value", name: `${numbered}~${now}`, dueAt: now + pause }
+}
+
 const receive = <A>(
   run: WorkflowRun,
-  { advice, kind, row, take }: Source,
+  { advice, kind, look, row, take }: Source,
   name: string,
   schema: StandardSchema.StandardSchema<unknown, A> | undefined,
   timeout: number | undefined
@@ -106,11 +137,21 @@ const receive = <A>(
       run.busy(async () => {
         await run.journal.known()
         if (arrived()) return
+        const answer = await look?.(numbered)
+        if (answer !== undefined && "data" in answer) return accept({ value: answer.data })
+        const again = answer?.settled === false ? lookAgain(numbered, startedAt, run.now()) : undefined
         const before = run.journal.deferred(kind, numbered)?.dueAt
         const dueAt = before ?? (timeout === undefined ? undefined : run.now() + timeout)
         if (dueAt !== undefined && dueAt <= run.now()) timeOut()
         else
-          run.block({ kind, name: numbered, dueAt }, { onDue: dueAt === undefined ? undefined : onDue, arrived, row })
+          run.block(
+            { kind, name: numbered, dueAt },
+            {
+              onDue: dueAt === undefined ? undefined : onDue,
+              arrived,
+              row: again === undefined ? row : () => again
+            }
+          )
       })
     },
     (stored, numbered) => {
@@ -129,6 +170,18 @@ export const waitFor = <A>(
   schema: StandardSchema.StandardSchema<unknown, A> | undefined,
   timeout: number | undefined
 ): Promise<A | undefined> => receive(run, firstOf(run), name, schema, timeout)
+
+/** `step.waitForEvent`: the first event that matches, validated. A later journal of the execution has its own waits. */
+export const waitForEvent = <A>(
+  run: WorkflowRun,
+  { name, schema }: EventDefinition<never, A>,
+  match: Match,
+  timeout: number | undefined
+): Promise<A | undefined> => {
+  const { continued } = run.execution
+  const signal = continued === 0 ? `event:${name}` : `event:${name}@${continued}`
+  return receive(run, eventOf(run, name, match), signal, schema as StandardSchema.StandardSchema<unknown, A>, timeout)
+}
 
 /** `step.next`: the next value of a signal, validated. */
 export const next = <A>(

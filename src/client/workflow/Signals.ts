@@ -2,9 +2,9 @@ import { issuesText } from "../../core/Issues.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
 import { shown } from "../../core/Storable.js"
 import { InvalidSignalError } from "../ExecutionErrors.js"
-import { storedForm } from "../JobDefinition.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
+import { storedForm } from "../StoredForm.js"
 
 // Signals that a workflow declares. Their values are stored like payloads: what the validator accepts, as JSON. It runs where the
 // signal is sent, and again where it is received.

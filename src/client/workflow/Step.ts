@@ -3,6 +3,7 @@ import type { HandlerLog } from "../../handlers/PromiseContext.js"
 import type { TagChanges } from "../../queue/workflow/Execution.js"
 import type { DeclaredRateLimit } from "../../rate-limits/LimitOptions.js"
 import type { Enqueueable } from "../Enqueue.js"
+import type { EventDefinition } from "../EventDefinition.js"
 import type { HandlerTransaction } from "../HandlerTransaction.js"
 import type { BackoffInput } from "../JobDefinition.js"
 import type { InstantInput } from "../Options.js"
@@ -191,6 +192,28 @@ export interface WaitForAny {
   <A = unknown>(name: string, options?: WaitOptions<A>): Promise<A>
 }
 
+/** Which event `step.waitForEvent` waits for. */
+export interface EventWaitOptions {
+  /** Values that the event must have, by path: `{ "data.order": "A-17" }`. [any event of this name] */
+  readonly match?: Readonly<Record<string, string | number | boolean | null>> | undefined
+  /** Maximum time to wait. Then the result is undefined. [no limit] */
+  readonly timeout?: DurationInput | undefined
+}
+
+/** `step.waitForEvent`. */
+export interface WaitForEvent {
+  /** Waits for an event. The result is undefined if none was published before the timeout. */
+  <In, Out>(
+    event: EventDefinition<In, Out>,
+    options: EventWaitOptions & {
+      /** Maximum time to wait. Then the result is undefined. */
+      readonly timeout: DurationInput
+    }
+  ): Promise<Out | undefined>
+  /** Without a timeout, waits until an event is published. */
+  <In, Out>(event: EventDefinition<In, Out>, options?: EventWaitOptions): Promise<Out>
+}
+
 /** `step.waitFor` and `step.next` of a workflow with these signals. */
 export type WaitFor<Signals> = string extends keyof Signals ? WaitForAny : WaitForDeclared<Signals>
 
@@ -256,6 +279,12 @@ export interface Step<Signals = SignalSchemas, In = unknown, Asks = AskSchemas> 
 
   /** Waits for the first value of a signal, which may already have arrived. */
   readonly waitFor: WaitFor<Signals>
+
+  /**
+   * Waits for the first event that matches, published since the execution was started, and returns its data. Another wait of the
+   * execution for the same event receives the next one.
+   */
+  readonly waitForEvent: WaitForEvent
 
   /**
    * Takes the next value of a signal: all its values one after another, in the order of their arrival, each at most once. It

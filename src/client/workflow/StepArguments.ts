@@ -1,13 +1,15 @@
-import { Duration, Predicate } from "effect"
+import { Duration, Either, Predicate } from "effect"
 import type { DurationInput } from "../../core/DurationText.js"
 import { prefixes } from "../../core/StepName.js"
 import { faultOfInstant, faultOfText, faultOfWait, faultOfWhole, shown } from "../../core/Storable.js"
+import type * as MatchOf from "../../queue/events/Events.js"
+import * as Match from "../../queue/events/Match.js"
 import { prefix as undoPrefix } from "../../queue/workflow/Undo.js"
 import * as SetValue from "../../workflow/SetValue.js"
 import { checkBackoff } from "../JobDefinition.js"
 import { checkKnown, durationOf, type InstantInput, instantOf, namesOf } from "../Options.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
-import type { ChildCall, ChildrenOptions, RaceOptions, StepOptions, WaitOptions } from "./Step.js"
+import type { ChildCall, ChildrenOptions, EventWaitOptions, RaceOptions, StepOptions, WaitOptions } from "./Step.js"
 
 // Checks of the arguments of steps, before a step is requested: what they throw rejects the call, where code can catch it.
 
@@ -104,6 +106,7 @@ export const waitMillis = (option: string, name: string, duration: DurationInput
 }
 
 const ofWait = namesOf<WaitOptions<unknown>>({ timeout: 0, schema: 0 })
+const ofEventWait = namesOf<EventWaitOptions>({ match: 0, timeout: 0 })
 
 /** The arguments of `step.waitFor` and `step.next`. Returns the timeout in milliseconds. */
 export const checkWait = (
@@ -115,6 +118,20 @@ export const checkWait = (
   checkObject(name, options)
   checkKnown(options, ofWait, `an option of ${call}`)
   return options.timeout === undefined ? undefined : waitMillis("timeout", name, options.timeout)
+}
+
+/** The options of `step.waitForEvent`. Returns what to compare, and the timeout in milliseconds. */
+export const checkEventWait = (
+  event: string,
+  options: EventWaitOptions
+): readonly [match: MatchOf.Match, timeout: number | undefined] => {
+  checkObject(event, options)
+  checkKnown(options, ofEventWait, "an option of waitForEvent")
+  const match = Either.getOrThrowWith(
+    Match.of(options.match),
+    (reason) => new InvalidOptionError("match", `match of the wait for "${event}" ${reason}.`)
+  )
+  return [match, options.timeout === undefined ? undefined : waitMillis("timeout", event, options.timeout)]
 }
 
 /** The arguments of `step.set`. `names`: those that the execution has set. */

@@ -3,6 +3,7 @@ import { makeGenerator } from "../../core/Ids.js"
 import type { Continuation } from "../../core/Suspension.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import type { Recorded } from "../../queue/workflow/Workflows.js"
+import { checkEvent, type EventDefinition } from "../EventDefinition.js"
 import * as HandlerTransaction from "../HandlerTransaction.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type * as StandardSchema from "../StandardSchema.js"
@@ -12,6 +13,7 @@ import * as ChildSteps from "./ChildSteps.js"
 import type { Stored } from "./Replay.js"
 import * as SignalStep from "./SignalStep.js"
 import type {
+  EventWaitOptions,
   Step,
   StepContext,
   StepOptions,
@@ -23,6 +25,7 @@ import type {
 } from "./Step.js"
 import {
   checkAnswer,
+  checkEventWait,
   checked,
   checkedInstant,
   checkName,
@@ -222,6 +225,12 @@ export const make = (
 
     waitFor: ((name: string, options: WaitOptions<unknown> = {}) =>
       checked(() => SignalStep.waitFor(run, name, ...checkedWait("waitFor", name, options)))) as Step["waitFor"],
+    waitForEvent: ((event: EventDefinition<never>, options: EventWaitOptions = {}) =>
+      checked(() => {
+        checkEvent("waitForEvent", event)
+        const [match, timeout] = checkEventWait(event.name, options)
+        return SignalStep.waitForEvent(run, event, match, timeout)
+      })) as unknown as Step["waitForEvent"],
     next: ((name: string, options: WaitOptions<unknown> = {}) =>
       checked(() => SignalStep.next(run, name, ...checkedWait("next", name, options)))) as Step["next"],
 

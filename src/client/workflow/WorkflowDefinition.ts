@@ -9,6 +9,7 @@ import type { Continuation } from "../../core/Suspension.js"
 import * as Thrown from "../../core/Thrown.js"
 import * as Core from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
+import { Events } from "../../queue/events/Events.js"
 import type { ClaimedExecution, Queue } from "../../queue/Queue.js"
 import { Transactions } from "../../queue/Transactions.js"
 import * as ChangedCode from "../../queue/workflow/ChangedCode.js"
@@ -17,6 +18,7 @@ import { RateLimits } from "../../rate-limits/RateLimits.js"
 import type { Schedule } from "../../schedule/ScheduleSettings.js"
 import { isFirstRun, storedWithEnqueue } from "../../workflow/Journal.js"
 import { checkJob, type Enqueueable } from "../Enqueue.js"
+import type { EventDefinition } from "../EventDefinition.js"
 import { defined, type JobOptions, type RetryOptions, type ScheduleOptions } from "../JobDefinition.js"
 import * as PromiseHandler from "../PromiseHandler.js"
 import type { Handler } from "../Recipe.js"
@@ -25,6 +27,7 @@ import type { Decoded, StandardSchema } from "../StandardSchema.js"
 import { type AskSchemas, askSchemaOf, checkAsks } from "./Asks.js"
 import { keyOf, type Startable, type WorkflowDefinition } from "./ExecutionHandle.js"
 import { checkSignals, type SignalSchemas, schemaOf } from "./Signals.js"
+import * as StartOn from "./StartOn.js"
 import type { ChildCall, Step } from "./Step.js"
 import * as Steps from "./Steps.js"
 import { WorkflowRun } from "./WorkflowRun.js"
@@ -41,6 +44,11 @@ export interface WorkflowOptions<
   readonly payload: StandardSchema<In, Out>
   /** Names an execution: while it is retained, starting it again returns the same one. [a new name for each start] */
   readonly key?: ((payload: In) => string) | undefined
+  /**
+   * Starts an execution for each of these events, with its data as payload. The subscriber has the name of the workflow and `:start`;
+   * without a `key`, the execution has the id of the event. [none]
+   */
+  readonly startOn?: EventDefinition<In> | undefined
   /** Validates the result when it is read. */
   readonly result?: StandardSchema<unknown, ROut> | undefined
   /** Validators of the signals that executions receive, by name. Other names are refused. [any name, not validated] */
@@ -68,7 +76,7 @@ export interface WorkflowOptions<
 }
 
 /** The services that a workflow needs. @internal */
-export type WorkflowServices = Workflows | Transactions | Queue | RateLimits
+export type WorkflowServices = Workflows | Transactions | Queue | Events | RateLimits
 
 /** Compares the code of a workflow with the journal of a finished execution, and says how it differs. For tests. @internal */
 export type Compare = (payload: never, job: JobContext) => Effect.Effect<string | undefined, unknown, WorkflowServices>
@@ -93,7 +101,7 @@ const runOf = Effect.fnUntraced(function* (
   isFirst: boolean,
   isPinned: boolean
 ) {
-  const services = { workflows: yield* Workflows, transactions: yield* Transactions, limits: yield* RateLimits }
+  const services = { workflows: yield* Workflows, transactions: yield* Transactions, limits: yield* RateLimits, events: yield* Events }
   const runtime = yield* Effect.runtime<never>()
   return new WorkflowRun(workflow, execution, services, runtime, yield* Effect.clock, isFirst, isPinned)
 })
@@ -139,7 +147,7 @@ export const workflow = <
   options: WorkflowOptions<In, Out, ROut, Signals, Asks>,
   code: (payload: Out, step: Step<Signals, In, Asks>) => Promise<Result>
 ): Workflow<In, ROut, Signals, Asks> => {
-  const { asks, key, pin = false, signals, ...given } = options
+  const { asks, key, pin = false, signals, startOn, ...given } = options
   const rest = { ...given, upcasters: withIdentity(given) }
   const definition = defined(name, rest as JobOptions<In, Out, Result, ROut>)
   checkSignals(name, signals)
@@ -205,7 +213,8 @@ export const workflow = <
     const execution = given === undefined ? undefined : `${name}/${given}`
     return { job: definition as Enqueueable<never, ROut>, payload, execution, isWorkflow: true }
   }
-  const core = { ...(handler as unknown as Core.Handler<WorkflowServices>), source: `${code}` }
+  const also = startOn === undefined ? [] : [StartOn.starter(name, definition, startOn, key)]
+  const core = { ...(handler as unknown as Core.Handler<WorkflowServices>), source: `${code}`, also }
   comparisons.set(core.run, compare as Compare)
   Object.defineProperty(call, "name", { value: name })
   const described: WorkflowDefinition<In, ROut, Signals, Asks> = { job: definition, key, signals, asks }

@@ -4,6 +4,7 @@ import { connect, disconnect } from "./Live"
 import { Audit } from "./pages/Audit"
 import { Bots } from "./pages/Bots"
 import { Database } from "./pages/Database"
+import { Event as EventPage, Events } from "./pages/Events"
 import { Execution } from "./pages/Execution"
 import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
@@ -90,6 +91,8 @@ const Page = ({ route }: { readonly route: Route }) => {
       return <Jobs key={name} route={route} title="Dead" preset={{ state: ["dead"] }} />
     case "workflows":
       return id === undefined ? <Workflows route={route} /> : <Execution key={id} id={id} />
+    case "published":
+      return id === undefined ? <Events route={route} /> : <EventPage key={id} id={id} />
     case "schedules":
       return <Schedules route={route} />
     case "pods":

@@ -10,6 +10,7 @@ import type { QueueView } from "../../http/admin/QueueView.js"
 import type { ScheduleView } from "../../http/admin/ScheduleView.js"
 import type { SnoozeView } from "../../http/admin/SnoozesRoutes.js"
 import type { BotView, DeliveryView, SourceView } from "../../http/bots/BotsRoutes.js"
+import type { EventDetailsView, EventView } from "../../http/jobs/EventView.js"
 import type { ActedJob as ActedJobView, JobsPage, WaitsView } from "../../http/jobs/JobsRoutes.js"
 import type { JobView } from "../../http/jobs/JobView.js"
 import type { LogsView } from "../../http/jobs/LogsRoutes.js"
@@ -21,6 +22,8 @@ import type { ExecutionSummaryView, ExecutionView, StateCountsView } from "../..
 
 // Responses of the API, as the contract encodes them.
 export type Job = typeof JobView.Encoded
+export type PublishedEvent = typeof EventView.Encoded
+export type EventDetails = typeof EventDetailsView.Encoded
 export type Attempt = Job["history"][number]
 export type ActedJob = typeof ActedJobView.Encoded
 export type Total = typeof TotalView.Encoded

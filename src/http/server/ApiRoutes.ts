@@ -20,6 +20,7 @@ import { ThroughputCache } from "../admin/ThroughputCache.js"
 import * as BotsRoutes from "../bots/BotsRoutes.js"
 import { apiPrefix } from "../Contract.js"
 import * as BatchesRoutes from "../jobs/BatchesRoutes.js"
+import * as PublishRoutes from "../jobs/PublishRoutes.js"
 import * as BulkRoutes from "../jobs/BulkRoutes.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 import * as GroupsRoutes from "../jobs/GroupsRoutes.js"
@@ -46,6 +47,7 @@ const Api = HttpApi.make("nightshift")
   .add(LogsRoutes.group)
   .add(BulkRoutes.group)
   .add(BatchesRoutes.group)
+  .add(PublishRoutes.group)
   .add(GroupsRoutes.group)
   .add(ViewsRoutes.group)
   .add(QueuesRoutes.group)
@@ -86,6 +88,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     LogsRoutes.layer,
     BulkRoutes.layer,
     BatchesRoutes.layer,
+    PublishRoutes.layer,
     WorkflowsRoutes.layer,
     StreamRoutes.layer,
     GroupsRoutes.layer,

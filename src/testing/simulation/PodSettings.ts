@@ -66,6 +66,7 @@ export const context = Context.empty().pipe(
     rebalanceInterval: Duration.seconds(6),
     cleanupInterval: Duration.minutes(5),
     doneRetention: Duration.hours(168),
+    eventRetention: Duration.hours(168),
     stuckTimeout: Duration.minutes(5),
     janitorInterval: Duration.minutes(2),
     lease

@@ -11,6 +11,7 @@ import { MinuteBuckets } from "../../history/MinuteBuckets.js"
 import * as MinuteBucketsMemory from "../../history/MinuteBucketsMemory.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
+import { Events } from "../../queue/events/Events.js"
 import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import { JobAdmin } from "../../queue/JobAdmin.js"
 import type { JobsMemory } from "../../queue/JobsMemory.js"
@@ -43,6 +44,7 @@ type QueuePorts =
   | JobLogs
   | Operations
   | Batches
+  | Events
   | Workflows
   | Kinds
   | Routes
@@ -123,6 +125,7 @@ export const over = (
     far(JobLogs),
     far(Operations),
     far(Batches),
+    far(Events),
     Context.make(Workflows, workflowsOver(wire, Context.get(tables, Workflows))),
     far(Kinds),
     far(Routes),

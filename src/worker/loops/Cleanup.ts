@@ -4,6 +4,7 @@ import { Leadership } from "../../cluster/Leadership.js"
 import type { LeaderLoop, Step } from "../../core/Loop.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
+import { Events } from "../../queue/events/Events.js"
 import { JobAdmin, undoFor } from "../../queue/JobAdmin.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
@@ -26,18 +27,20 @@ export const undo: Effect.Effect<Step, never, JobAdmin> = Effect.map(JobAdmin, (
 const timeout = "10 minutes"
 
 /**
- * Deletes data past its retention, so that no table grows without bound: finished jobs, closed batches, and what the steps of
+ * Deletes data past its retention, so that no table grows without bound: finished jobs, closed batches, events, and what the steps of
  * other features delete. Each step deletes in bounded batches.
  */
 export const make = <R>(
   others: Effect.Effect<ReadonlyArray<Step>, never, R>
-): Effect.Effect<LeaderLoop, never, Queue | Batches | Leadership | ClusterConfig | R> =>
+): Effect.Effect<LeaderLoop, never, Queue | Batches | Events | Leadership | ClusterConfig | R> =>
   Effect.gen(function* () {
     const queue = yield* Queue
     const batches = yield* Batches
     const leadership = yield* Leadership
-    const { cleanupInterval, doneRetention, janitorInterval } = yield* ClusterConfig
+    const events = yield* Events
+    const { cleanupInterval, doneRetention, eventRetention, janitorInterval } = yield* ClusterConfig
     const closedBatches = Effect.map(batches.purge(doneRetention), (purged) => ({ purged }))
+    const oldEvents = Effect.map(events.purge(eventRetention), (purged) => ({ purged }))
     const steps = yield* others
     return (term) => {
       const jobs = Effect.map(queue.purge(doneRetention, leadership.assertTerm(term)), (purged) => ({ ...purged }))
@@ -46,7 +49,7 @@ export const make = <R>(
         about: "deleting data past its retention",
         schedule: Schedule.spaced(Duration.min(cleanupInterval, janitorInterval)),
         runAtStart: true,
-        steps: [{ name: "jobs", run: jobs }, { name: "batches", run: closedBatches }, ...steps].map((step) => ({
+        steps: [{ name: "jobs", run: jobs }, { name: "batches", run: closedBatches }, { name: "events", run: oldEvents }, ...steps].map((step) => ({
           ...step,
           timeout
         }))

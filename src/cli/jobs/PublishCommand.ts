@@ -1,0 +1,47 @@
+import { Console, Effect } from "effect"
+import * as EventData from "../../queue/events/EventData.js"
+import { Events } from "../../queue/events/Events.js"
+import { Kinds } from "../../queue/Kinds.js"
+import { Transactions } from "../../queue/Transactions.js"
+import { UsageError } from "../Failure.js"
+import * as Input from "../kit/Input.js"
+import * as QueueCommand from "../QueueCommand.js"
+import * as EnqueueOptions from "./EnqueueOptions.js"
+
+const reported = (outcome: string, id: string, jobs: number) => {
+  if (outcome === "repeated") return `repeated ${id}: an event with this --id exists, nothing was stored`
+  if (jobs === 0) return `published ${id}: it has no subscribers that match. List them with nightshift events subscribers`
+  return `published ${id}: ${jobs} ${jobs === 1 ? "job" : "jobs"}`
+}
+
+export const command = QueueCommand.make({
+  about: "Publish an event: it is stored, with one job for each of its subscribers.",
+  args: { name: Input.required(Input.text, "The event's name.") },
+  options: {
+    data: Input.optional(Input.text, "The data as JSON (default {}); - reads it from standard input."),
+    key: Input.optional(Input.text, "Key of the event's jobs."),
+    id: Input.optional(Input.text, "The event's id. Set it to make retries of this command safe.")
+  },
+  examples: {
+    'nightshift publish order.paid --data \'{"order":"A-17"}\'': "publish an event",
+    'nightshift publish order.paid --data \'{"order":"A-17"}\' --id A-17': "store it once, however often it is repeated"
+  },
+  run: ({ data, id, json, key, name }) =>
+    Effect.gen(function* () {
+      const event = { name, data: yield* EnqueueOptions.readPayload({ payload: data, payloadFile: undefined }), key, id }
+      const events = yield* Events
+      const transactions = yield* Transactions
+      yield* EventData.check(events, yield* Kinds, event)
+      // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
+      const [published] = yield* transactions.run(events.publish([event]))
+      if (published === undefined) return
+      yield* Console.log(
+        json ? JSON.stringify(published) : reported(published.outcome, published.id, published.jobs)
+      )
+    }).pipe(
+      Effect.catchTag("InvalidEvent", ({ field, reason }) => {
+        const what = field === "name" ? "The name" : /^data[.[]/.test(field) ? field : `--${field}`
+        return new UsageError({ message: `${what} ${reason}.` })
+      })
+    )
+})

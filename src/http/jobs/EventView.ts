@@ -1,0 +1,54 @@
+import { Schema } from "effect"
+import { State } from "../../core/StoredJob.js"
+import type { EventDetails, StoredEvent, Subscription } from "../../queue/events/Event.js"
+import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
+
+const fields = {
+  id: Schema.UUID,
+  name: Schema.String,
+  publishedAt: Instant.Moment,
+  key: Schema.NullOr(Schema.String).annotations({ description: "Key of the event's jobs." }),
+  ownId: Schema.NullOr(Schema.String).annotations({ description: "The id that the publisher chose." }),
+  data: Schema.Unknown
+}
+
+/** An event in API responses. Every field is present; null if it has no value. */
+export const EventView = Schema.Struct(fields).annotations({ identifier: "Event" })
+export type EventView = typeof EventView.Type
+
+const EventJobView = Schema.Struct({
+  subscriber: Schema.String.annotations({ description: "Kind of the job." }),
+  id: Schema.UUID,
+  state: Schema.NullOr(State).annotations({
+    description: "Null without a job: it was deleted, did not match, or the subscriber is newer than the event."
+  }),
+  replayed: Schema.Boolean.annotations({ description: "Whether an operator made it by replaying the event." })
+}).annotations({ identifier: "EventJob" })
+
+/** An event with its jobs. */
+export const EventDetailsView = Schema.Struct({ ...fields, jobs: Schema.Array(EventJobView) }).annotations({
+  identifier: "EventDetails"
+})
+export type EventDetailsView = typeof EventDetailsView.Type
+
+export const SubscriptionView = Schema.Struct({
+  event: Schema.String,
+  subscriber: Schema.String,
+  createdAt: Instant.Moment,
+  fillFrom: Schema.NullOr(Instant.Moment).annotations({
+    description: "Since when earlier events are still being delivered. Null if there are none to deliver."
+  })
+}).annotations({ identifier: "Subscription" })
+export type SubscriptionView = typeof SubscriptionView.Type
+
+export const of: (event: StoredEvent) => EventView = ResponseFields.of(EventView)
+
+const detailsOf = ResponseFields.of(EventDetailsView)
+
+export const ofDetails = (event: EventDetails): EventDetailsView => ({
+  ...detailsOf(event),
+  jobs: event.jobs.map(({ state, ...job }) => ({ ...job, state: state ?? null }))
+})
+
+export const ofSubscription: (subscription: Subscription) => SubscriptionView = ResponseFields.of(SubscriptionView)

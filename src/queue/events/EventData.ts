@@ -1,0 +1,26 @@
+import { Effect } from "effect"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { checkPayload } from "../enqueue/JobRequests.js"
+import type { Kinds } from "../Kinds.js"
+import { type Events, InvalidEvent, type NewEvent } from "./Events.js"
+
+/** Checks the data of an event by the schemas of its subscribers, for a publisher without the code of the event. */
+export const check = (
+  events: typeof Events.Service,
+  kinds: typeof Kinds.Service,
+  { data, name }: NewEvent
+): Effect.Effect<void, InvalidEvent | DatabaseError> =>
+  Effect.gen(function* () {
+    const subscribers = (yield* events.subscriptions).filter(({ event }) => event === name)
+    if (subscribers.length === 0) return
+    const known = new Map((yield* kinds.all).map((kind) => [kind.name, kind]))
+    for (const { subscriber } of subscribers) {
+      const kind = known.get(subscriber)
+      if (kind === undefined) continue
+      yield* Effect.catchTag(checkPayload(kind, data), "InvalidJob", ({ field, reason }) => {
+        const text = reason.replace(/^does not match the schema of the kind "[^"]*": /, "").replace(/\. Fix it, or .*$/s, "")
+        const at = field.replace(/^payload/, "data")
+        return new InvalidEvent({ index: 0, field: at, reason: `does not match the subscriber "${subscriber}": ${text}` })
+      })
+    }
+  })

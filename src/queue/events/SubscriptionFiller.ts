@@ -1,0 +1,33 @@
+import { Duration, Effect, type Scope } from "effect"
+import type { LeaderLoop } from "../../core/Loop.js"
+import { makeLatch, until } from "../../core/LoopSchedule.js"
+import { Hints } from "../../database/Hints.js"
+import { Events, subscriptionTopic } from "./Events.js"
+
+/** The pause while a subscriber waits for transactions that began before it. */
+const open = Duration.toMillis("1 second")
+
+/** The pause without one, while hints arrive and while they do not: a new subscriber sends one. */
+const idle = { hinted: Duration.toMillis("1 day"), polling: Duration.toMillis("30 seconds") }
+
+/** Delivers earlier events to new subscribers that start in the past. */
+export const make: Effect.Effect<LeaderLoop, never, Events | Hints | Scope.Scope> = Effect.gen(function* () {
+  const events = yield* Events
+  const hints = yield* Hints
+  const latch = makeLatch()
+  yield* hints.subscribe(subscriptionTopic, latch.open)
+  let pause = open
+  const fill = Effect.gen(function* () {
+    pause = open
+    const { isOpen, jobs } = yield* events.fill
+    if (!isOpen) pause = (yield* hints.connected) ? idle.hinted : idle.polling
+    return { jobs }
+  })
+  return () => ({
+    name: "events",
+    about: "delivering earlier events to new subscribers",
+    schedule: until((now) => now + pause, latch.openedWithin),
+    runAtStart: true,
+    steps: [{ name: "fill", timeout: "10 minutes", run: fill }]
+  })
+})

@@ -1,0 +1,40 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import pg from "pg"
+import * as Nightshift from "../support/Nightshift.js"
+import * as TestDatabase from "../support/TestDatabase.js"
+
+describe("nightshift publish and events", () => {
+  it.scopedLive("publishes, lists, shows and replays events, and removes subscribers", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
+      const run = (...args: ReadonlyArray<string>) => Nightshift.call(args, { cwd, env })
+      expect((yield* run("events", "list")).stdout).toBe("No events.\n")
+      expect((yield* run("publish", "unheard")).stdout).toMatch(/^published \S+: it has no subscribers that match/)
+      const client = new pg.Client({ connectionString: env.DATABASE_URL })
+      yield* Effect.promise(() => client.connect())
+      yield* Effect.promise(() =>
+        client.query(`insert into nightshift.kind (name, queue, version, max_attempts, registered_at, updated_at)
+            values ('mail', 'default', 1, 5, now(), now());
+          insert into nightshift.subscription (event, kind, created_at, updated_at) values ('paid', 'mail', now(), now())`)
+      )
+      yield* Effect.promise(() => client.end())
+      const paid = ["publish", "paid", "--data", '{"order":7}', "--id", "p1"]
+      const [, id = ""] = /^published (\S+): 1 job\n$/.exec((yield* run(...paid)).stdout) ?? []
+      expect((yield* run(...paid)).stdout).toBe(
+        `repeated ${id}: an event with this --id exists, nothing was stored\n`
+      )
+      expect((yield* run("events", "list", "--name", "paid")).stdout).toMatch(new RegExp(`\\n${id} +paid +- +p1 `))
+      expect((yield* run("events", "replay", id, "mail")).stdout).toMatch(/^enqueued \S+ for mail\n$/)
+      expect((yield* run("events", "show", id)).stdout).toMatch(
+        /\ndata +\{"order":7\}\nmail +pending \S+\nmail \(replay\) +pending \S+\n$/
+      )
+      expect((yield* run("events", "subscribers")).stdout).toMatch(/\npaid +mail /)
+      expect((yield* run("events", "unsubscribe", "paid", "mail")).stdout).toBe("mail no longer receives paid\n")
+      const gone = yield* run("events", "unsubscribe", "paid", "mail")
+      expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining('"mail" does not subscribe') })
+      expect(yield* run("publish", "paid", "--data", "{")).toMatchObject({ code: 2 })
+    })
+  )
+})

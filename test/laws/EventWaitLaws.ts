@@ -1,0 +1,119 @@
+import { expect } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { End } from "../../src/queue/AttemptEnd.js"
+import type { Match, WaitAnswer } from "../../src/queue/events/Events.js"
+import type { ClaimedJob } from "../../src/queue/Queue.js"
+import type { Law, Line } from "./Line.js"
+
+const eventOf = (line: Line) => `${line.name}.paid`
+const nameOf = (line: Line, number = 1) => `event:${eventOf(line)}${number === 1 ? "" : `#${number}`}`
+
+const publish = (line: Line, data: unknown) => line.events.publish([{ name: eventOf(line), data }])
+
+const order = (value: unknown): Match => ({ paths: [["order"]], values: [value] })
+
+/** Starts an execution and claims it. */
+const started = (line: Line, key: string) =>
+  Effect.gen(function* () {
+    const execution = `${line.name}/${key}`
+    yield* line.workflows.start({ ...line.job({ kind: "order" }), execution })
+    const run = yield* line.claimOne
+    return { execution, run }
+  })
+
+/** Waits until the answer is settled: the first call only stores the wait. */
+const wait = (
+  line: Line,
+  { execution, run }: { readonly execution: string; readonly run: ClaimedJob },
+  match: Match,
+  number = 1
+) => {
+  const once = line.events.wait({ execution, job: run.id, name: nameOf(line, number), event: eventOf(line), match })
+  const isSettled = (answer: WaitAnswer) => "data" in answer || answer.settled
+  return Effect.repeat(once, { until: isSettled })
+}
+
+const suspend = (line: Line, { id, lease }: ClaimedJob, number = 1) =>
+  Effect.gen(function* () {
+    const { woken } = yield* line.workflows.load({ id, lease })
+    const waits = [{ kind: "signal" as const, name: nameOf(line, number) }]
+    yield* line.queue.finalize([{ id, lease, end: End.Suspended({ woken, waits }) }])
+  })
+
+export const eventWaitLaws = (law: Law): void => {
+  law("find the first matching event since the execution was started, and keep it", (line) =>
+    Effect.gen(function* () {
+      yield* publish(line, { order: "A", at: "before" })
+      yield* line.advance("1 second")
+      const one = yield* started(line, "A")
+      yield* publish(line, { order: "B" })
+      yield* publish(line, { order: "A", at: "first" })
+      yield* publish(line, { order: "A", at: "second" })
+      expect(yield* wait(line, one, order("A"))).toEqual({ data: { order: "A", at: "first" } })
+      expect(yield* wait(line, one, order("A"))).toEqual({ data: { order: "A", at: "first" } })
+      expect(yield* wait(line, one, order("A"), 2)).toEqual({ data: { order: "A", at: "second" } })
+      expect(yield* wait(line, one, order("A"), 3)).toEqual({ settled: true })
+    })
+  )
+
+  law("wake a suspended execution once, and only the one that matches", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      expect(yield* wait(line, one, order("A"))).toEqual({ settled: true })
+      yield* suspend(line, one.run)
+      const other = yield* started(line, "B")
+      expect(yield* wait(line, other, order("B"))).toEqual({ settled: true })
+      yield* suspend(line, other.run)
+      expect(yield* line.claim()).toEqual([])
+      yield* publish(line, { order: "C" })
+      expect(yield* line.claim()).toEqual([])
+      yield* publish(line, { order: "A" })
+      yield* publish(line, { order: "A", again: true })
+      const run = yield* line.claimOne
+      expect(run.id).toBe(one.run.id)
+      const { waits } = yield* line.workflows.load(run)
+      expect(waits.find(({ name }) => name === nameOf(line))).toMatchObject({ exit: { order: "A" } })
+      expect(yield* wait(line, { ...one, run }, order("A"))).toEqual({ data: { order: "A" } })
+    })
+  )
+
+  law("are ended by an event between the look and the suspension", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      expect(yield* wait(line, one, order("A"))).toEqual({ settled: true })
+      const { woken } = yield* line.workflows.load(one.run)
+      yield* publish(line, { order: "A" })
+      const { id, lease } = one.run
+      const waits = [{ kind: "signal" as const, name: nameOf(line) }]
+      yield* line.queue.finalize([{ id, lease, end: End.Suspended({ woken, waits }) }])
+      expect((yield* line.claimOne).id).toBe(id)
+    })
+  )
+
+  law("without a path take any event, and compare null with what is missing", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "any")
+      expect(yield* wait(line, one, { paths: [], values: [] })).toEqual({ settled: true })
+      expect(yield* wait(line, one, order(null), 2)).toEqual({ settled: true })
+      expect(yield* wait(line, one, { paths: [["a", "b"], ["n"]], values: [true, 1.5] }, 3)).toEqual({ settled: true })
+      yield* publish(line, { other: 1 })
+      yield* publish(line, { order: 1, n: 1.5, a: { b: true } })
+      expect(yield* wait(line, one, { paths: [], values: [] })).toEqual({ data: { other: 1 } })
+      expect(yield* wait(line, one, order(null), 2)).toEqual({ data: { other: 1 } })
+      expect(yield* wait(line, one, { paths: [["a", "b"], ["n"]], values: [true, 1.5] }, 3)).toMatchObject({
+        data: { order: 1 }
+      })
+    })
+  )
+
+  law("of executions that have ended take nothing", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      yield* wait(line, one, order("A"))
+      yield* line.end(one.run, End.Done({ result: undefined }))
+      yield* publish(line, { order: "A" })
+      expect(yield* wait(line, one, order("B"), 2)).toEqual({ settled: true })
+      yield* line.events.purge(Duration.days(1_000))
+    })
+  )
+}
