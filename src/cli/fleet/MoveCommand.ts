@@ -73,6 +73,8 @@ const run = (given: Given) =>
       deadline: given.deadline,
       returns: given.returnRunning,
       say: (line) => (given.json ? Effect.void : Console.log(line)),
+      has: (queue, cell) =>
+        cellsOf(fleet, queue).includes(cell) || leaving.some((part) => part.queue === queue && part.from.cell === cell),
       total,
       moved: Mover.none,
       isListChanged: false,

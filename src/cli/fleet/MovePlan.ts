@@ -99,7 +99,7 @@ export const leaving = (placement: Placement, queue: string, from: OpenCell) =>
     for (const job of yield* reads.running(queue)) count(placeOf(placement, queue, from.cell, job), "running")
     for (const to of cellsFor(placement, queue)) {
       const held = yield* reads.count(Mover.heldQueue({ queue, from: from.cell.name, to: to.name }))
-      if (held.jobs > 0) count(to, "jobs", held.jobs)
+      if (held > 0) count(to, "jobs", held)
     }
     return [...counts].flatMap(
       ([to, { jobs, running }]): ReadonlyArray<Leaving> =>

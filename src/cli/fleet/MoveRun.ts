@@ -25,6 +25,8 @@ export interface Run {
   readonly deadline: Duration.Duration
   readonly returns: boolean
   readonly say: (line: string) => Effect.Effect<void>
+  /** Whether the list places a queue in the cell, or the cell has jobs of it. */
+  readonly has: (queue: string, cell: Cell) => boolean
   /** Jobs that are expected to move. */
   readonly total: number
   moved: Mover.Moved
@@ -117,9 +119,33 @@ const carry = (run: Run, way: Mover.Way) =>
     for (const execution of moved.refused) run.refused.add(execution)
   })
 
-const carryAll = (run: Run) =>
+/** A queue in a cell. */
+interface Source {
+  readonly queue: string
+  readonly from: MoveCells.OpenCell
+}
+
+const sourcesOf = (run: Run): ReadonlyArray<Source> =>
+  run.placement.queues.flatMap((queue) => run.sources.map((from) => ({ queue, from })))
+
+/** Cells that must not have the queue afterwards. */
+const leavesIn = (run: Run) =>
+  sourcesOf(run).filter(({ from, queue }) => MovePlan.leaves(run.placement, queue, from.cell))
+
+/** The ways of all jobs that leave these cells, with those of an interrupted move. */
+const allWays = (run: Run, sources: ReadonlyArray<Source>) =>
+  Effect.map(waysOf(run), (found) => {
+    const planned = sources.flatMap(({ from, queue }) =>
+      MovePlan.cellsFor(run.placement, queue).flatMap(({ name }) =>
+        name === from.cell.name ? [] : [{ queue, from: from.cell.name, to: name }]
+      )
+    )
+    return [...new Map([...found, ...planned].map((way) => [Mover.heldQueue(way), way])).values()]
+  })
+
+const carryAll = (run: Run, sources: ReadonlyArray<Source>) =>
   Effect.gen(function* () {
-    const ways = yield* waysOf(run)
+    const ways = yield* allWays(run, sources)
     for (const way of ways) yield* carry(run, way)
     // Batches may have jobs of several queues.
     const pairs = new Map(ways.map((way) => [`${way.from}>${way.to}`, way]))
@@ -128,11 +154,6 @@ const carryAll = (run: Run) =>
       yield* Mover.batches(from, to).move
     }
   })
-
-const leavesIn = (run: Run) =>
-  run.placement.queues.flatMap((queue) =>
-    run.sources.filter(({ cell }) => MovePlan.leaves(run.placement, queue, cell)).map((from) => ({ queue, from }))
-  )
 
 /** Cells that get queues which they did not have: paused until the jobs have arrived, so that the order of keys is kept. */
 const newIn = (run: Run) =>
@@ -194,7 +215,8 @@ const empty = (run: Run) =>
   Effect.gen(function* () {
     const leaving = leavesIn(run)
     for (const { from, queue } of leaving)
-      if (yield* MoveCells.pause(from, queue)) yield* run.say(`paused ${queue} in ${from.cell.name}`)
+      if (run.has(queue, from.cell) && (yield* MoveCells.pause(from, queue)))
+        yield* run.say(`paused ${queue} in ${from.cell.name}`)
     yield* Effect.forEach(leaving, ({ from, queue }) => drain(run, queue, from), { discard: true })
     // Executions that have just ended a run may have started jobs.
     yield* refuse(run)
@@ -206,7 +228,7 @@ const empty = (run: Run) =>
           Effect.flatMap(sourceAndTarget(run, way), ([, to]) => Mover.reads(to).count(Mover.heldQueue(way)))
         )
         // An earlier run has moved jobs: stay, and continue later.
-        if (arrived.some(({ jobs }) => jobs > 0)) return
+        if (arrived.some((jobs) => jobs > 0)) return
         yield* goBack(run, () => false)
         for (const { from, queue } of leavesIn(run)) yield* MoveCells.resume(from, queue)
       })
@@ -226,6 +248,16 @@ const switchList = (run: Run) =>
     }
   })
 
+const verify = (run: Run) =>
+  Effect.gen(function* () {
+    const left = yield* waysOf(run)
+    if (left.length === 0) return
+    const reasons = left.map(
+      ({ from, queue, to }) => `Some jobs of queue ${queue} could not move from ${from} to ${to}, and do not start.`
+    )
+    return yield* new SomeFailed({ reasons: [...reasons, "Run the command again."] })
+  })
+
 const sendStray = (run: Run) =>
   Effect.gen(function* () {
     for (const { from, queue } of leavesIn(run))
@@ -241,14 +273,14 @@ export const move = (run: Run) =>
     yield* goBack(run, (way) => MovePlan.cellsFor(run.placement, way.queue).some(({ name }) => name === way.to))
     yield* copySettings(run)
     yield* empty(run)
-    yield* carryAll(run)
+    yield* carryAll(run, leavesIn(run))
     for (const { queue, to } of yield* newIn(run))
       if (yield* MoveCells.pause(to, queue))
         yield* run.say(`paused ${queue} in ${to.cell.name} until its jobs are there`)
     yield* switchList(run)
     run.isListChanged = true
-    for (const queue of run.placement.queues) for (const from of run.sources) yield* drain(run, queue, from)
-    yield* carryAll(run)
+    yield* Effect.forEach(sourcesOf(run), ({ from, queue }) => drain(run, queue, from), { discard: true })
+    yield* carryAll(run, sourcesOf(run))
     yield* ProgressBar.clear
     let released = 0
     for (const way of yield* waysOf(run)) {
@@ -257,6 +289,7 @@ export const move = (run: Run) =>
       yield* Mover.batches(from, to).release
       released += yield* Mover.release(from, to, way)
     }
+    yield* verify(run)
     yield* sendStray(run)
     for (const queue of run.placement.queues)
       for (const cell of MovePlan.cellsFor(run.placement, queue))

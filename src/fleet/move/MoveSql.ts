@@ -109,7 +109,7 @@ export const make = (schema: string) => ({
     window line as (order by j.priority, j.run_at, j.id)
   ) j where number = 1 or bytes <= $3`,
 
-  count: `select count(*)::int as jobs, count(j.woken)::int as executions from ${schema}.job j where ${ofQueue}`,
+  count: `select count(*)::int as jobs from ${schema}.job j where ${ofQueue}`,
 
   /** Queues of cancelled jobs: no other index has the queue of a job that was cancelled while it moved. */
   cancelledQueues: `select distinct queue from ${schema}.job where dead_reason = 'cancelled' and position('>' in queue) > 0`,
@@ -244,7 +244,6 @@ export const make = (schema: string) => ({
     where closed_at = ${movingAt} and counts->>'moving' = $1 returning id
   )
   select count(*)::int as batches, count(pg_notify('${schema}_hint', 'batch ' || id)) from released`,
-  movingBatches: `select distinct counts->>'moving' as moving from ${schema}.batch where closed_at = ${movingAt}`,
 
   /** Schedules that enqueue into queue `$1`, by their own queue or by that of their kind. */
   schedules: `

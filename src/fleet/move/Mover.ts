@@ -151,7 +151,7 @@ export const reads = (side: Side) => {
     companions: (queues: ReadonlyArray<string>) =>
       Effect.map(rows<{ id: JobId }>(sql.companions, [texts(queues)]), (found) => found.map(({ id }) => id)),
     ties: (queues: ReadonlyArray<string>) => rows<Tie>(sql.ties, [texts(queues)]),
-    count: (queue: string) => first<{ jobs: number; executions: number }>(sql.count, [queue]),
+    count: (queue: string) => Effect.map(first<{ jobs: number }>(sql.count, [queue]), ({ jobs }) => jobs),
     schedules: (queue: string) => rows<{ name: string; origin: string }>(sql.schedules, [queue]),
     /** Ways of the jobs of interrupted moves that are here. */
     ways: (pending: ReadonlyArray<string>) =>
@@ -159,9 +159,7 @@ export const reads = (side: Side) => {
         const cancelled = yield* rows<{ queue: string }>(sql.cancelledQueues)
         const names = new Set([...pending, ...cancelled.map(({ queue }) => queue)])
         return [...names].flatMap((name) => wayOf(name) ?? [])
-      }),
-    /** Pairs of cells, as `from>to`, whose batches move and are here. */
-    movingBatches: Effect.map(rows<{ moving: string }>(sql.movingBatches), (found) => found.map(({ moving }) => moving))
+      })
   }
 }
 
