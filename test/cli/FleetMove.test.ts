@@ -136,4 +136,33 @@ describe("nightshift fleet move", () => {
       yield* run(() => mail.execution(family, "f").result())
     })
   )
+
+  it.scopedLive("holds a job that its key has begun, whose id claims remember", () =>
+    Effect.gen(function* () {
+      const { call, cell, query } = yield* fleet
+      const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
+      const ran: Array<string> = []
+      const handler = greet.handle(async ({ who }) => {
+        ran.push(who)
+        if (who === "first" && ran.length === 1) throw new Error("not yet")
+      })
+      const queues = { mail: { workers: 2, perKey: { concurrency: 1, order: "strict" } } } as const
+      yield* run(() => worker(main, { handlers: [handler], queues }))
+      const first = yield* run(() => main.enqueue(greet, { who: "first" }, { key: "k" }))
+      const failed = "select from nightshift.job where last_error is not null"
+      yield* Effect.repeat(query("main", failed), { until: (rows) => rows.length === 1 })
+      yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2', run_at = created_at")
+      const second = yield* run(() => main.enqueue(greet, { who: "second" }, { key: "k" }))
+      for (const who of ["third", "fourth"]) {
+        const { id } = yield* run(() => main.enqueue(greet, { who }, { key: who }))
+        yield* run(() => main.result(id, { timeout: "1m" }))
+      }
+      expect(ran).toEqual(["first", "third", "fourth"])
+      // The order holds in the new cell.
+      expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      yield* run(() => worker(target, { handlers: [handler], queues }))
+      yield* run(() => Promise.all([first, second].map(({ id }) => target.result(id, { timeout: "1m" }))))
+      expect(ran).toEqual(["first", "third", "fourth", "first", "second"])
+    })
+  )
 })

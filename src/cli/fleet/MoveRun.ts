@@ -85,8 +85,9 @@ const drain = (run: Run, queue: string, from: MoveCells.OpenCell) =>
   Effect.gen(function* () {
     const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(run.deadline)
     for (;;) {
-      yield* MovePlan.hold(run.placement, queue, from, run.refused)
+      // In this order: a job that ends in between returns to the queue, and is held.
       const running = yield* MovePlan.running(run.placement, queue, from)
+      yield* MovePlan.hold(run.placement, queue, from, run.refused)
       if (running.length === 0) return
       yield* ProgressBar.write(`waiting for ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`)
       const now = yield* Clock.currentTimeMillis
