@@ -63,7 +63,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
 
 /** The services over the configured database, with the database's clock. Fails if migrations are pending. */
 export const layerForCommand: Layer.Layer<
-  QueueServices,
+  QueueServices | Database,
   | SchemaBehind
   | MigrationError
   | DatabaseClock.ClockTooUncertain
@@ -77,7 +77,7 @@ export const layerForCommand: Layer.Layer<
   Layer.provide(DatabaseClock.layer),
   Layer.provide(upToDate),
   Layer.provide(Migrations.layer),
-  Layer.provide(Database.layer),
+  Layer.provideMerge(Database.layer),
   Layer.provide(DatabaseChoice.layerForCommand),
   Layer.provide(DatabaseConfig.layer)
 )

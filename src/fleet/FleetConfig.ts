@@ -84,6 +84,12 @@ export const load: Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> 
     : existing(given.value, "the file named by NIGHTSHIFT_FLEET does not exist")
 })
 
+/** The file of the list. Undefined if NIGHTSHIFT_FLEET has its text. */
+export const file: Effect.Effect<string | undefined, ConfigError> = Effect.map(settings.fleet.config, (given) => {
+  const value = Option.getOrElse(Option.map(given, Redacted.value), () => usualFile)
+  return isText(value) ? undefined : value
+})
+
 /** Loads a fleet that must exist. */
 export const required: Effect.Effect<Fleet, FleetInvalid | ConfigError> = Effect.flatMap(load, (fleet) =>
   fleet === undefined

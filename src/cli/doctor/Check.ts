@@ -7,6 +7,7 @@ import type { HistoryPorts } from "../../history/HistoryPorts.js"
 import type { MetricsConfig } from "../../history/MetricsConfig.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
+import type { Queues } from "../../queue/settings/QueueSettings.js"
 import type { Storage } from "../../uploads/Storage.js"
 import type { ClusterConfig } from "../../worker/ClusterConfig.js"
 
@@ -27,6 +28,7 @@ export type Services =
   | DatabaseConfig
   | HistoryPorts
   | Queue
+  | Queues
   | JobSearch
   | Pods
   | Storage

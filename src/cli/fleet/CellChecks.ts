@@ -3,9 +3,12 @@ import { Pods } from "../../cluster/Pods.js"
 import { Database, within } from "../../database/Database.js"
 import * as ServerIdentity from "../../database/ServerIdentity.js"
 import { type Cell, cellsOf, type Fleet, place } from "../../fleet/Fleet.js"
+import { wayOf } from "../../fleet/move/Mover.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
+import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
 import { type Check, type Finding, ok, warn } from "../doctor/Check.js"
+import { rateText } from "./MoveCells.js"
 
 // What a cell contains, compared with where the fleet places queues and keys.
 
@@ -21,6 +24,8 @@ export interface CellFacts {
   readonly releases: ReadonlySet<string>
   /** Keys of unfinished jobs, by queue that is divided by key. */
   readonly keys: ReadonlyMap<string, number>
+  /** Rate limits of the queues that are divided by key. */
+  readonly rates: ReadonlyMap<string, NonNullable<QueueSettings["rate"]>>
 }
 
 const namesOf = (cells: ReadonlyArray<Cell>) => cells.map(({ name }) => name).join(", ")
@@ -56,16 +61,23 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
     const { lease } = yield* ClusterConfig
     const live = yield* Effect.flatMap(Pods, (pods) => pods.live(lease))
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
+    const settings = yield* Effect.flatMap(Queues, (queues) => queues.all)
     const divided = dividedIn(fleet, cell)
     const keys = yield* readKeys(divided)
     const served = new Set(live.flatMap(({ queues }) => queues))
     const isElsewhere = elsewhere(fleet, cell)
     const stray = counts.flatMap(({ counts: { pending, retrying, running, scheduled }, queue }) => {
       const left = pending.value + retrying.value + running.value + scheduled.value
+      const way = wayOf(queue)
+      if (left > 0 && way !== undefined)
+        return warn(
+          `${counted(left, "job")} of queue ${way.queue} ${left === 1 ? "waits" : "wait"} for the end of an interrupted move from ${way.from} to ${way.to}. None of them starts.`,
+          `Finish it with \`nightshift fleet move ${way.queue} --to ${way.to}\`, or go back with \`--to ${way.from}\`.`
+        )
       if (left === 0 || !isElsewhere(queue)) return []
       return warn(
         `${counted(left, "unfinished job")} of queue ${queue} ${left === 1 ? "is" : "are"} here, but the fleet places it in ${namesOf(cellsOf(fleet, queue))}.`,
-        `Keep a process of this cell serving ${queue} until the jobs are finished, or correct the fleet.`
+        `Move them with \`nightshift fleet move ${queue}\`, or correct the fleet.`
       )
     })
     const needless = [...served].filter(isElsewhere)
@@ -77,14 +89,19 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
         ? []
         : warn(
             `${wrong} of ${counted(found.length, "key")} of queue ${queue} belong in another cell: new jobs of these keys are stored there.`,
-            "Their order is kept within a cell only. Wait until the jobs here are finished before you rely on it."
+            `Their order is kept within a cell only. Move them with \`nightshift fleet move ${queue}\`.`
           )
     })
     report({
       cell,
       identity: yield* identity,
       releases: new Set(live.map(({ version }) => version)),
-      keys: new Map(divided.map((queue) => [queue, keys.filter((row) => row.queue === queue).length]))
+      keys: new Map(divided.map((queue) => [queue, keys.filter((row) => row.queue === queue).length])),
+      rates: new Map(
+        settings.flatMap(({ name, rate }) =>
+          rate === undefined || !divided.includes(name) ? [] : [[name, rate] as const]
+        )
+      )
     })
     const found = [
       ...stray,
@@ -111,6 +128,39 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
       : [ok(`${counted(live.length, "process is", "processes are")} live; queues are where the fleet places them.`)]
   })
 })
+
+/** A cell knows nothing of the others, so a rate limit holds in each of them. Says what that is together. */
+const limits = (fleet: Fleet, facts: ReadonlyArray<CellFacts>) =>
+  [...fleet.queues].flatMap(([queue, cells]) => {
+    const rates = cells.flatMap((cell) => {
+      const known = facts.find((each) => each.cell === cell)
+      return known === undefined ? [] : [{ cell, rate: known.rates.get(queue) }]
+    })
+    const texts = new Set(rates.map(({ rate }) => (rate === undefined ? "none" : rateText(rate))))
+    const [{ rate } = { rate: undefined }] = rates
+    if (cells.length < 2 || (texts.size === 1 && rate === undefined)) return []
+    const parts = rates
+      .map(({ cell, rate }) => `${cell.name} ${rate === undefined ? "none" : rateText(rate)}`)
+      .join(", ")
+    const check = "limits"
+    if (texts.size > 1 || rate === undefined)
+      return [
+        {
+          check,
+          ...warn(
+            `Rate limits of queue ${queue} differ: ${parts}.`,
+            "A rate limit holds in each cell. Set the same share of the whole in all of them."
+          )
+        }
+      ]
+    const whole = rateText({ jobs: rate.jobs * rates.length, per: rate.per })
+    return [
+      {
+        check,
+        ...ok(`Rate limit of queue ${queue}: ${rateText(rate)} in each of ${rates.length} cells, ${whole} together.`)
+      }
+    ]
+  })
 
 /** Compares the cells with each other. */
 export const ofFleet = (fleet: Fleet, facts: ReadonlyArray<CellFacts>): ReadonlyArray<Finding> => {
@@ -151,5 +201,5 @@ export const ofFleet = (fleet: Fleet, facts: ReadonlyArray<CellFacts>): Readonly
     )
     return [{ check: "balance", ...ok(`Keys of unfinished jobs of queue ${queue}: ${shares.join(", ")}.`) }]
   })
-  return [...twins, ...versions, ...balance]
+  return [...twins, ...versions, ...balance, ...limits(fleet, facts)]
 }

@@ -11,6 +11,7 @@ import * as Input from "../kit/Input.js"
 import * as Settings from "../Settings.js"
 import { print, printable, table } from "../Terminal.js"
 import * as CellChecks from "./CellChecks.js"
+import { move } from "./MoveCommand.js"
 
 /** No cell has this name. */
 const allCells = "all cells"
@@ -109,4 +110,8 @@ const doctor = Command.make({
     }).pipe(Settings.configured({}))
 })
 
-export const command = Command.group("List and check the cells of a fleet.", { list, doctor })
+export const command = Command.group("List and check the cells of a fleet, and move queues between them.", {
+  list,
+  doctor,
+  move
+})

@@ -21,18 +21,24 @@ interface Given {
   readonly json: boolean
 }
 
-/** Changes the queue's settings and prints `message`, or the queue as JSON. */
-const change = (given: Given, patch: QueueSettingsPatch, message: string) =>
+/** Changes the queue's settings in the name of the operator, and records it in the audit log. */
+export const changed = (queue: string, patch: QueueSettingsPatch, reason: string | undefined) =>
   Effect.gen(function* () {
     const queues = yield* Queues
     const audited = yield* Audited.make
-    const { after } = yield* queues.change(given.queue, patch).pipe(
-      audited("queue.change", given.queue, ({ after, before }) => ({
+    return yield* queues.change(queue, patch).pipe(
+      audited("queue.change", queue, ({ after, before }) => ({
         before: QueueView.settingsOf(before),
         after: QueueView.settingsOf(after)
       })),
-      Operator.acting(given.reason)
+      Operator.acting(reason)
     )
+  })
+
+/** Changes the queue's settings and prints `message`, or the queue as JSON. */
+const change = (given: Given, patch: QueueSettingsPatch, message: string) =>
+  Effect.gen(function* () {
+    const { after } = yield* changed(given.queue, patch, given.reason)
     if (!given.json) return yield* Console.log(message)
     const counts = yield* Effect.flatMap(JobSearch, (search) => search.counts)
     const counted = counts.find(({ queue }) => queue === given.queue)

@@ -203,7 +203,8 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
     select array_agg(j.id order by chosen.rank) as ids, array_agg(j.spot order by chosen.rank) as spots
     from chosen cross join lateral (
       select id, ctid as spot from ${schema}.job
-      where id = chosen.id and finished_at is null and lease is null and run_at <= ${instant("$2")}
+      -- A job may have left the queue for another cell since its id was read.
+      where id = chosen.id and queue = $1 and finished_at is null and lease is null and run_at <= ${instant("$2")}
       for update skip locked
     ) j
     where chosen.key is null or chosen.key in (select key from turned union all select key from made)

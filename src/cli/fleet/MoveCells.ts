@@ -1,0 +1,96 @@
+import { Context, Duration, Effect, Layer, Predicate, Scope } from "effect"
+import { Audit } from "../../access/Audit.js"
+import * as DurationText from "../../core/DurationText.js"
+import { Database } from "../../database/Database.js"
+import type { Cell } from "../../fleet/Fleet.js"
+import type * as Mover from "../../fleet/move/Mover.js"
+import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
+import * as QueueLayer from "../QueueLayer.js"
+import { changed } from "../queues/QueuesCommand.js"
+import * as Settings from "../Settings.js"
+
+// The cells of a move, and the settings of its queues in them.
+
+/** A cell whose database is open. */
+export interface OpenCell extends Mover.Side {
+  readonly services: Context.Context<QueueLayer.QueueServices | Database>
+}
+
+/** Opens cells, each once. */
+export const opener = Effect.map(Effect.scope, (scope) => {
+  const open = new Map<Cell, OpenCell>()
+  return (cell: Cell) =>
+    Effect.gen(function* () {
+      const known = open.get(cell)
+      if (known !== undefined) return known
+      const services = yield* Layer.build(QueueLayer.layerForCommand).pipe(
+        Scope.extend(scope),
+        Settings.configured({ NIGHTSHIFT_CELL: cell.name })
+      )
+      const opened = { cell, services, database: Context.get(services, Database) }
+      open.set(cell, opened)
+      return opened
+    })
+})
+
+const inCell = <A, E>(cell: OpenCell, effect: Effect.Effect<A, E, QueueLayer.QueueServices | Database>) =>
+  Effect.provide(effect, cell.services)
+
+/** Recorded with every change of a move, so that a later run knows what an earlier one has paused. */
+const reasonOf = "nightshift fleet move"
+
+/** The settings of a queue in a cell, if it has any. */
+export const settingsIn = (cell: OpenCell, queue: string) =>
+  inCell(
+    cell,
+    Effect.flatMap(Queues, (queues) => queues.get(queue)).pipe(
+      Effect.catchTag("QueueNotFound", () => Effect.succeed(undefined))
+    )
+  )
+
+/** Pauses a queue. Returns whether it was open. */
+export const pause = (cell: OpenCell, queue: string) =>
+  Effect.gen(function* () {
+    if ((yield* settingsIn(cell, queue))?.paused === true) return false
+    yield* inCell(cell, changed(queue, { paused: true }, reasonOf))
+    return true
+  })
+
+const isPaused = (state: unknown) => Predicate.hasProperty(state, "paused") && state.paused === true
+
+/** Resumes a queue that a move has paused. One that an operator has paused stays so. Returns whether it was resumed. */
+export const resume = (cell: OpenCell, queue: string) =>
+  Effect.gen(function* () {
+    if ((yield* settingsIn(cell, queue))?.paused !== true) return false
+    const { entries } = yield* inCell(
+      cell,
+      Effect.flatMap(Audit, (audit) => audit.list({ target: queue, act: "queue.change" }, { limit: 100 }))
+    )
+    const last = entries.find(({ after, before }) => isPaused(before) !== isPaused(after))
+    if (last?.reason !== reasonOf) return false
+    yield* inCell(cell, changed(queue, { paused: false }, reasonOf))
+    return true
+  })
+
+type Rate = NonNullable<QueueSettings["rate"]>
+
+export const rateText = ({ jobs, per }: Rate): string => `${jobs} per ${DurationText.format(per)}`
+
+/** The share of a rate limit in one of several cells: the same rate together, with the burst divided as far as it can be. */
+export const shareOf = ({ jobs, per }: Rate, cells: number): Rate => {
+  const share = Math.max(1, Math.floor(jobs / cells))
+  return { jobs: share, per: Duration.millis(Math.ceil((Duration.toMillis(per) * share * cells) / jobs)) }
+}
+
+/** Gives a queue in a new cell the settings of another cell. Returns false if it has settings of its own. */
+export const copySettings = (cell: OpenCell, { name, ...from }: QueueSettings, rate: Rate | undefined) =>
+  Effect.gen(function* () {
+    const before = yield* settingsIn(cell, name)
+    if (before !== undefined && before.revision > 1) return false
+    const queues = Context.get(cell.services, Queues)
+    yield* queues.declare([name])
+    const { backoff, depthCap = null, maxWorkers, perKey = null, retainDead = null, retainDone = null } = from
+    const patch = { maxWorkers, retainDone, retainDead, backoff, rate: rate ?? null, perKey, depthCap }
+    yield* inCell(cell, changed(name, patch, reasonOf))
+    return true
+  })

@@ -1,0 +1,255 @@
+import { instant, micros, millis } from "../../database/SqlInstant.js"
+import { workChannel } from "../../queue/Wakeups.js"
+import * as WorkflowSql from "../../queue/workflow/WorkflowSql.js"
+
+// Statements that move jobs from one cell to another. While a job moves, its queue is `mail>main>mail-2`: the queue, the
+// cell that it leaves and the one that it goes to. No process can serve a queue of that name, so no claim takes the job in
+// either cell, and neither a signal, an operator nor the reaper changes that.
+
+/** Whether other jobs of the cell refer to a job: it belongs to a batch, an execution started it, or it has started others. */
+const linked = (schema: string) => `(j.batch_id is not null or j.is_child is true or (j.woken is not null
+    and exists (select from ${schema}.workflow_child l where l.parent = j.dedupe_key)))`
+
+/** What decides the cell of a job. */
+const placed = (schema: string) => `j.id, j.key, j.dedupe_key, ${linked(schema)} as linked`
+
+/** A batch that moves is closed at this instant, so that the leader of neither cell closes it for good. */
+const movingAt = "'9999-12-31 00:00:00+00'::timestamptz"
+
+/** Waiting jobs of a queue, and jobs that were cancelled while they moved. */
+const ofQueue = "j.queue = $1 and (j.finished_at is null and j.lease is null or j.dead_reason = 'cancelled')"
+
+/** Tables that `WorkflowSql.forgotten` deletes from by job. */
+const ofJobs = ["job_log", ...WorkflowSql.stepTables]
+/** The same by execution. */
+const ofExecutions = { workflow_deferred: "execution", workflow_child: "parent" }
+
+/** Rows as the text of a JSON array, which the other cell reads without a change by this process. */
+const dumped = (schema: string, table: string, condition: string) =>
+  `select '${table}' as name, json_agg(r)::text as rows from ${schema}.${table} r where ${condition}`
+
+/** Signals of executions that this cell does not have. */
+const stray = "d.kind in ('signal', 'value') and d.completed_at is not null"
+
+/** The parameters of complete_deferred for signals `d`. Their ids make it safe to send them twice. */
+const sendable = `select coalesce(json_agg(execution order by place), '[]')::text as executions,
+    coalesce(json_agg(coalesce(signal, name) order by place), '[]')::text as names,
+    coalesce(json_agg(coalesce(value_id, 'moved:' || name || ':' || ${micros("created_at")}) order by place), '[]')::text as ids,
+    coalesce(jsonb_agg(coalesce(exit, 'null') order by place), '[]')::text as exits
+  from (select *, row_number() over (order by created_at, length(name), name) as place from taken) d`
+
+export const make = (schema: string) => ({
+  /** A commit that is lost in a crash of the server would lose the job, or return it in a cell that it has left. */
+  durably: "select set_config('synchronous_commit', 'on', true)",
+
+  /** A page of the waiting jobs of queue `$1`, after the priority, start time and id `$2` to `$4`. */
+  waiting: `
+  select ${placed(schema)}, j.priority, j.run_at::text as run_at from ${schema}.job j
+  where j.queue = $1 and j.finished_at is null and j.lease is null
+    and ($2::smallint is null or (j.priority, j.run_at, j.id) > ($2::smallint, $3::timestamptz, $4::uuid))
+  order by j.priority, j.run_at, j.id limit $5`,
+
+  running: `
+  select ${placed(schema)}, j.lease, j.kind, ${millis("j.started_at")} as started_at from ${schema}.job j
+  where j.queue = $1 and j.finished_at is null and j.lease is not null order by j.id`,
+
+  /** Finished jobs of queue `$1` that still hold a dedupe key: without them, the key would run again in the other cell. */
+  finished: `
+  select ${placed(schema)} from ${schema}.job j
+  where j.queue = $1 and j.dedupe_key is not null and j.dedupe_scope = 'retained' and j.finished_at is not null
+    and (j.dedupe_until is null or j.dedupe_until > ${instant("$2")})`,
+
+  /** Finished jobs of any queue that belong to the jobs of the queues `$1`: their children, and members of their batches. */
+  companions: `
+  with recursive below(id) as (
+    select l.child from ${schema}.job p join ${schema}.workflow_child l on l.parent = p.dedupe_key
+    where p.queue = any($1::text[]) and p.finished_at is null and p.woken is not null
+    union
+    select l.child from below join ${schema}.job p on p.id = below.id and p.woken is not null
+    join ${schema}.workflow_child l on l.parent = p.dedupe_key
+  )
+  select j.id from below join ${schema}.job j on j.id = below.id where j.finished_at is not null
+  union
+  select j.id from ${schema}.job j where j.finished_at is not null and j.batch_id in (
+    select m.batch_id from ${schema}.job m join ${schema}.batch b on b.id = m.batch_id
+    where m.queue = any($1::text[]) and m.finished_at is null and (b.closed_at is null or b.closed_at = ${movingAt}))`,
+
+  /** Unfinished jobs of other queues than `$1` that belong to unfinished jobs of these queues. */
+  ties: `
+  with moving as materialized (
+    select * from ${schema}.job j where j.queue = any($1::text[]) and j.finished_at is null
+      and (j.woken is not null or j.is_child is true or j.batch_id is not null)
+  )
+  select 'child' as tie, m.queue, j.queue as other, count(*)::int as jobs
+  from moving m join ${schema}.workflow_child l on l.parent = m.dedupe_key and m.woken is not null
+  join ${schema}.job j on j.id = l.child and j.finished_at is null and j.queue <> all($1::text[]) group by 2, 3
+  union all
+  select 'parent', m.queue, j.queue, count(*)::int
+  from moving m join ${schema}.workflow_child l on l.child = m.id and l.ended_at is null
+  join ${schema}.job j on j.dedupe_key = l.parent and j.woken is not null and j.finished_at is null
+    and j.queue <> all($1::text[]) group by 2, 3
+  union all
+  select 'batch', m.queue, j.queue, count(distinct j.id)::int
+  from moving m join ${schema}.job j on j.batch_id = m.batch_id and j.finished_at is null and j.queue <> all($1::text[])
+  group by 2, 3`,
+
+  /** Moves jobs `$1` of queue `$3`, or back into it, to the queues `$2`. */
+  requeue: `
+  update ${schema}.job j set queue = given.queue from unnest($1::uuid[], $2::text[]) as given(id, queue)
+  where j.id = given.id and j.queue = $3 and j.lease is null`,
+
+  /** The first jobs of queue `$1` that fit into `$3` bytes, at least one. Journals count. */
+  next: `
+  select id from (
+    select j.id, row_number() over line as number, sum(pg_column_size(j.payload) + coalesce(pg_column_size(j.result), 0)
+      + case when j.woken is null then 0 else coalesce((
+        select sum(pg_column_size(s.exit)) from ${schema}.workflow_step s where s.job_id = j.id), 0) + coalesce((
+        select sum(pg_column_size(c.chunks)) from ${schema}.workflow_chunk c where c.job_id = j.id), 0) end) over line as bytes
+    from (select * from ${schema}.job j where ${ofQueue} order by j.priority, j.run_at, j.id limit $2) j
+    window line as (order by j.priority, j.run_at, j.id)
+  ) j where number = 1 or bytes <= $3`,
+
+  count: `select count(*)::int as jobs from ${schema}.job j where ${ofQueue}`,
+
+  /** Queues of cancelled jobs: no other index has the queue of a job that was cancelled while it moved. */
+  cancelledQueues: `select distinct queue from ${schema}.job where dead_reason = 'cancelled' and position('>' in queue) > 0`,
+
+  // Locks in the order of WorkflowSql.
+  lockLinks: `
+  select from ${schema}.workflow_child where parent = any(array(
+    select dedupe_key from ${schema}.job where id = any($1::uuid[]) and woken is not null))
+  order by parent, name, position for update`,
+  lockWaits: `
+  select from ${schema}.workflow_deferred where execution = any(array(
+    select dedupe_key from ${schema}.job where id = any($1::uuid[]) and woken is not null))
+  order by execution, kind, name for update`,
+  lock: `
+  select j.id, j.dedupe_key, j.woken is not null as execution, j.finished_at is null as unfinished,
+    exists (select from ${schema}.workflow_permit p where p.job_id = j.id) as has_permit
+  from ${schema}.job j where j.id = any($1::uuid[]) and j.lease is null
+    -- A finished job may have been requeued since it was chosen.
+    and (j.finished_at is not null or j.queue = $2)
+  order by j.id desc for update`,
+
+  /** All rows of the jobs `$1` and the executions `$2`, one row per table. */
+  dump: [
+    dumped(schema, "job", "r.id = any($1::uuid[])"),
+    ...ofJobs.map((table) => dumped(schema, table, "r.job_id = any($1::uuid[])")),
+    ...Object.entries(ofExecutions).map(([table, column]) => dumped(schema, table, `r.${column} = any($2::text[])`))
+  ].join(" union all "),
+
+  /** Which of the jobs `$1` are here and do not move here, and which of the dedupe keys `$2` other jobs hold here. */
+  conflicts: `
+  select j.id, null as key from ${schema}.job j where j.id = any($1::uuid[]) and j.queue <> $3
+  union all
+  select null, j.dedupe_key from ${schema}.job j where j.dedupe_key = any($2::text[]) and j.id <> all($1::uuid[])
+    and (j.dedupe_scope = 'retained' or j.finished_at is null)`,
+
+  /** Deletes copies of the jobs `$1` that an interrupted move has left in queue `$2`. A signal may have made one due. */
+  dropCopies: `
+  delete from ${schema}.job where id = any($1::uuid[]) and queue = $2 returning id, ${millis("run_at")} as run_at`,
+
+  /** Stores dumped jobs, with the changed columns in `$2`. */
+  storeJobs: `
+  with stored as (
+    insert into ${schema}.job
+    select n.* from json_populate_recordset(null::${schema}.job, $1::json) r
+    left join jsonb_to_recordset($2::jsonb) as c(id uuid, due float8, changed jsonb) on c.id = r.id
+    cross join lateral jsonb_populate_record(r, coalesce(c.changed, '{}')
+      || jsonb_build_object('run_at', least(r.run_at, ${instant("c.due")}))) n
+    returning 1
+  )
+  select count(*)::int as jobs from stored`,
+
+  store: Object.fromEntries(
+    [...ofJobs, "workflow_child"].map((table) => [
+      table,
+      `insert into ${schema}.${table} select r.* from json_populate_recordset(null::${schema}.${table}, $1::json) r
+      on conflict do nothing`
+    ])
+  ) as Readonly<Record<string, string>>,
+
+  /** Stores dumped waits. A signal that this cell has received meanwhile is kept. */
+  storeWaits: `
+  insert into ${schema}.workflow_deferred as d
+  select r.* from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) r
+  on conflict (execution, kind, name) do update set waiting = excluded.waiting, due_at = excluded.due_at,
+    remaining = excluded.remaining, arrived = greatest(d.arrived, excluded.arrived),
+    arrived_bytes = greatest(d.arrived_bytes, excluded.arrived_bytes), exit = excluded.exit,
+    completed_at = excluded.completed_at, signal = excluded.signal, value_id = excluded.value_id
+    where d.completed_at is null`,
+
+  /** Takes signals out that came here before their executions `$1`. */
+  takeEarly: `
+  with taken as (delete from ${schema}.workflow_deferred d where d.execution = any($1::text[]) and d.early and ${stray} returning *)
+  ${sendable}`,
+
+  /** Executions that have signals here and are not here. */
+  strayExecutions: `
+  select distinct d.execution from ${schema}.workflow_deferred d where ${stray} and not exists (
+    select from ${schema}.job j where j.dedupe_key = d.execution and j.dedupe_scope = 'retained' and j.woken is not null)`,
+  executionsHere: `
+  select j.dedupe_key as execution from ${schema}.job j
+  where j.dedupe_key = any($1::text[]) and j.dedupe_scope = 'retained' and j.woken is not null`,
+  takeStray: `
+  with taken as (delete from ${schema}.workflow_deferred d where d.execution = any($1::text[]) and ${stray} returning *)
+  ${sendable}`,
+  send: `
+  select count(*)::int as sent from ${schema}.complete_deferred(array(select json_array_elements_text($1::json)),
+    array(select json_array_elements_text($2::json)), array(select json_array_elements_text($3::json)), $4::jsonb, $5::float8)`,
+
+  /** Deletes jobs with all that belongs to them. */
+  remove: `
+  with old as materialized (
+    select id, woken, dedupe_key from ${schema}.job where id = any($1::uuid[])
+  ), ${WorkflowSql.forgotten(schema, "old")}, gone as (
+    delete from ${schema}.job j using old where j.id = old.id returning 1
+  )
+  select count(*)::int as jobs from gone`,
+
+  /** Copies of the jobs `$1` that an interrupted move has left in queue `$2`. */
+  copies: `select id from ${schema}.job where id = any($1::uuid[]) and queue = $2`,
+
+  /** Which of the jobs `$1` are here. */
+  present: `select id from ${schema}.job where id = any($1::uuid[])`,
+
+  /** Puts jobs `$1` that have arrived into queue `$3`. In an ordered queue, jobs that have begun come first. */
+  release: `
+  with released as (
+    update ${schema}.job j set queue = $3 where j.id = any($1::uuid[]) and j.queue = $2
+    returning j.key, j.id, j.started_at, j.finished_at
+  ), turns as (
+    insert into ${schema}.key_turn as t (queue, key, turn, turned_at, taken)
+    select $3, key, 1, ${instant("$4")}, array_agg(id) from released
+    where key is not null and started_at is not null and finished_at is null group by key order by key
+    on conflict (queue, key) do update set turn = t.turn + 1, turned_at = excluded.turned_at, taken = t.taken || excluded.taken
+  )
+  select count(*)::int as jobs, pg_notify('${workChannel(schema)}', $3) from released`,
+
+  /** Closes the batches of the queues `$1` for their move `$2`. */
+  holdBatches: `
+  update ${schema}.batch set closed_at = ${movingAt},
+    counts = jsonb_build_object('done', 0, 'dead', 0, 'cancelled', 0, 'deleted', 0, 'moving', $2::text)
+  where closed_at is null and id in (
+    select batch_id from ${schema}.job where queue = any($1::text[]) and finished_at is null and batch_id is not null)`,
+  dumpBatches: `
+  select json_agg(b)::text as rows, count(*)::int as batches from ${schema}.batch b
+  where b.closed_at = ${movingAt} and b.counts->>'moving' = $1`,
+  storeBatches: `
+  insert into ${schema}.batch select r.* from json_populate_recordset(null::${schema}.batch, $1::json) r on conflict do nothing`,
+  dropBatches: `delete from ${schema}.batch where closed_at = ${movingAt} and counts->>'moving' = $1`,
+  releaseBatches: `
+  with released as (
+    update ${schema}.batch set closed_at = null, counts = null
+    where closed_at = ${movingAt} and counts->>'moving' = $1 returning id
+  )
+  select count(*)::int as batches, count(pg_notify('${schema}_hint', 'batch ' || id)) from released`,
+
+  /** Schedules that enqueue into queue `$1`, by their own queue or by that of their kind. */
+  schedules: `
+  select s.name, s.origin from ${schema}.schedule s left join ${schema}.kind k on k.name = s.kind
+  where s.removed_at is null and coalesce(s.queue, case when coalesce(k.routed, true) then ${schema}.route_of(s.kind) end,
+    k.queue, 'default') = $1 order by 1`
+})
+
+export type MoveSql = ReturnType<typeof make>

@@ -1,0 +1,366 @@
+import { Clock, Effect, Schema } from "effect"
+import { Expected } from "../../core/ExpectedError.js"
+import type { JobId, Lease } from "../../core/Ids.js"
+import type { Database } from "../../database/Database.js"
+import { type DatabaseError, isContention, mapErrors } from "../../database/DatabaseError.js"
+import { outside } from "../../database/Transaction.js"
+import * as SqlArrays from "../../queue/SqlArrays.js"
+import * as QueueSql from "../../queue/settings/QueueSql.js"
+import type { Cell } from "../Fleet.js"
+import * as MoveSql from "./MoveSql.js"
+
+// Moves jobs between two cells in small steps, each of which can be repeated. A job is held in the cell that it leaves, then
+// copied, still held, to the other cell, then deleted in the first, and released in the second only if the first does not have
+// it. While both have it, the first one counts: an interrupted copy is replaced. At every moment one cell at most can start it.
+
+/** A cell and its database. */
+export interface Side {
+  readonly cell: Cell
+  readonly database: typeof Database.Service
+}
+
+/** The jobs of a queue on their way from one cell to another. */
+export interface Way {
+  readonly queue: string
+  readonly from: string
+  readonly to: string
+}
+
+/** The queue of jobs that move. It is no valid name of a queue, so that no process can serve it. */
+export const heldQueue = ({ from, queue, to }: Way): string => `${queue}>${from}>${to}`
+
+/** The way of jobs that move, from the name of their queue. */
+export const wayOf = (name: string): Way | undefined => {
+  const [queue = "", from, to, ...rest] = name.split(">")
+  return from === undefined || to === undefined || rest.length > 0 ? undefined : { queue, from, to }
+}
+
+/** What decides the cell of a stored job. */
+export interface PlacedRow {
+  readonly id: JobId
+  readonly key: string | null
+  readonly dedupe_key: string | null
+  /** Whether other jobs of the cell refer to it, so that it cannot move without them. */
+  readonly linked: boolean
+}
+
+export interface RunningRow extends PlacedRow {
+  readonly lease: Lease
+  readonly kind: string
+  readonly started_at: number
+}
+
+/** Unfinished jobs of another queue that refer to jobs of a queue. */
+export interface Tie {
+  readonly tie: "child" | "parent" | "batch"
+  readonly queue: string
+  readonly other: string
+  readonly jobs: number
+}
+
+/** What happened to jobs that were to move. */
+export interface Moved {
+  readonly moved: number
+  /** Ids that the other cell had already. Their old copies were deleted. */
+  readonly known: number
+  /** Moved without their dedupe key, because another job has it there. */
+  readonly withoutKey: number
+  /** Executions that exist in both cells. They stay. */
+  readonly refused: ReadonlyArray<string>
+}
+
+/** The cells do not have the same jobs after a step. Nothing was deleted. */
+export class MoveMismatch extends Expected<MoveMismatch>(409)("MoveMismatch", {
+  from: Schema.String,
+  to: Schema.String,
+  expected: Schema.Int,
+  found: Schema.Int
+}) {
+  override get message(): string {
+    return `Cell ${this.to} stored ${this.found} of ${this.expected} jobs of cell ${this.from}. These jobs stay in ${this.from}; run the command again.`
+  }
+}
+
+/** Jobs, and bytes of them, that one transaction copies. */
+const step = { jobs: 500, bytes: 8 * 1024 * 1024 }
+const page = 5_000
+
+interface Locked {
+  readonly id: JobId
+  readonly dedupe_key: string | null
+  readonly execution: boolean
+  readonly unfinished: boolean
+  readonly has_permit: boolean
+}
+
+interface Sendable {
+  readonly executions: string
+  readonly names: string
+  readonly ids: string
+  readonly exits: string
+}
+
+export const none: Moved = { moved: 0, known: 0, withoutKey: 0, refused: [] }
+
+export const plus = (a: Moved, b: Moved): Moved => ({
+  moved: a.moved + b.moved,
+  known: a.known + b.known,
+  withoutKey: a.withoutKey + b.withoutKey,
+  refused: [...a.refused, ...b.refused]
+})
+
+/** Statements of one cell. */
+const on = ({ database }: Side) => {
+  const sql = MoveSql.make(database.schema)
+  const rows = <A extends object>(text: string, values: ReadonlyArray<unknown> = []) =>
+    mapErrors(database.sql.unsafe<A>(text, values))
+  const first = <A extends object>(text: string, values: ReadonlyArray<unknown> = []) =>
+    Effect.map(rows<A>(text, values), ([row]) => row as A)
+  /** In its own transaction, also if the other cell has one open. Contention repeats it: it changes nothing unless it commits. */
+  const durably = <A, E>(effect: Effect.Effect<A, E>) =>
+    outside(database.transaction(Effect.zipRight(rows(sql.durably), effect))).pipe(
+      Effect.retry({ times: 5, while: isContention })
+    ) as Effect.Effect<A, E | DatabaseError>
+  return { sql, rows, first, durably, schema: database.schema }
+}
+
+const uuids = SqlArrays.ofPlain
+const texts = SqlArrays.ofTexts
+
+/** Reads of one cell. */
+export const reads = (side: Side) => {
+  const { rows, first, sql } = on(side)
+  return {
+    /** Calls `use` with pages of the waiting jobs of a queue. */
+    eachWaiting: <E>(queue: string, use: (jobs: ReadonlyArray<PlacedRow>) => Effect.Effect<void, E>) =>
+      Effect.gen(function* () {
+        let after: ReadonlyArray<unknown> = [null, null, null]
+        for (;;) {
+          const jobs: ReadonlyArray<PlacedRow & { readonly priority: number; readonly run_at: string }> = yield* rows<
+            PlacedRow & { readonly priority: number; readonly run_at: string }
+          >(sql.waiting, [queue, ...after, page])
+          if (jobs.length > 0) yield* use(jobs)
+          const last = jobs.at(-1)
+          if (last === undefined || jobs.length < page) return
+          after = [last.priority, last.run_at, last.id]
+        }
+      }),
+    running: (queue: string) => rows<RunningRow>(sql.running, [queue]),
+    finished: (queue: string) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => rows<PlacedRow>(sql.finished, [queue, now])),
+    companions: (queues: ReadonlyArray<string>) =>
+      Effect.map(rows<{ id: JobId }>(sql.companions, [texts(queues)]), (found) => found.map(({ id }) => id)),
+    ties: (queues: ReadonlyArray<string>) => rows<Tie>(sql.ties, [texts(queues)]),
+    count: (queue: string) => Effect.map(first<{ jobs: number }>(sql.count, [queue]), ({ jobs }) => jobs),
+    schedules: (queue: string) => rows<{ name: string; origin: string }>(sql.schedules, [queue]),
+    /** Ways of the jobs of interrupted moves that are here. */
+    ways: (pending: ReadonlyArray<string>) =>
+      Effect.gen(function* () {
+        const cancelled = yield* rows<{ queue: string }>(sql.cancelledQueues)
+        const names = new Set([...pending, ...cancelled.map(({ queue }) => queue)])
+        return [...names].flatMap((name) => wayOf(name) ?? [])
+      })
+  }
+}
+
+/** Takes waiting jobs out of their queue, or, with the names exchanged, returns them. */
+export const requeue = (
+  side: Side,
+  queue: string,
+  jobs: ReadonlyArray<{ readonly id: JobId; readonly into: string }>
+): Effect.Effect<void, DatabaseError> => {
+  const { durably, rows, schema, sql } = on(side)
+  const claims = QueueSql.make(schema).exclusiveLock
+  const values = [uuids(jobs.map(({ id }) => id)), texts(jobs.map(({ into }) => into)), queue]
+  // No claim runs meanwhile: one that has chosen these jobs would take them although they have left the queue.
+  return jobs.length === 0 ? Effect.void : durably(Effect.zipRight(rows(claims, [queue]), rows(sql.requeue, values)))
+}
+
+const send = (side: Side, found: Sendable) =>
+  Effect.gen(function* () {
+    if (found.executions === "[]") return 0
+    const { first, sql } = on(side)
+    const now = yield* Clock.currentTimeMillis
+    const values = [found.executions, found.names, found.ids, found.exits, now]
+    return (yield* first<{ sent: number }>(sql.send, values)).sent
+  })
+
+/** Copies jobs that `locked` lists, with all that belongs to them. */
+const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, taken: ReadonlySet<string | null>) =>
+  Effect.gen(function* () {
+    const source = on(from)
+    const target = on(to)
+    const ids = uuids(jobs.map(({ id }) => id))
+    const executions = jobs.filter(({ execution }) => execution).map(({ dedupe_key }) => dedupe_key ?? "")
+    const dump = yield* source.rows<{ name: string; rows: string | null }>(source.sql.dump, [ids, texts(executions)])
+    const now = yield* Clock.currentTimeMillis
+    const stored = yield* target.durably(
+      Effect.gen(function* () {
+        const copies = yield* target.rows<{ id: JobId; run_at: number }>(target.sql.dropCopies, [ids, held])
+        const due = new Map(copies.map(({ id, run_at }) => [id, run_at]))
+        const changes = jobs.flatMap(({ dedupe_key, has_permit, id }) => {
+          const isTaken = dedupe_key !== null && taken.has(dedupe_key)
+          // Permits are those of a cell: the execution asks for a new one.
+          const runAt = has_permit ? now : due.get(id)
+          if (!isTaken && runAt === undefined) return []
+          const changed = isTaken ? { dedupe_key: null, dedupe_scope: null, dedupe_until: null } : {}
+          return [{ id, due: runAt ?? null, changed }]
+        })
+        const early = yield* target.first<Sendable>(target.sql.takeEarly, [texts(executions)])
+        let count = 0
+        for (const { name, rows } of dump) {
+          if (rows === null) continue
+          if (name === "job")
+            count = (yield* target.first<{ jobs: number }>(target.sql.storeJobs, [rows, JSON.stringify(changes)])).jobs
+          else yield* target.rows(target.sql.store[name] ?? target.sql.storeWaits, [rows])
+        }
+        yield* send(to, early)
+        return count
+      })
+    )
+    if (stored !== jobs.length)
+      return yield* new MoveMismatch({ from: from.cell.name, to: to.cell.name, expected: jobs.length, found: stored })
+  })
+
+/**
+ * Moves jobs to another cell. In one transaction of the first cell they are locked, copied in a transaction of the other
+ * cell, and deleted. `way` is that of jobs that are held.
+ */
+export const transfer = (from: Side, to: Side, way: Way, jobs: ReadonlyArray<JobId>) => {
+  const source = on(from)
+  const target = on(to)
+  const held = heldQueue(way)
+  return source.durably(
+    Effect.gen(function* () {
+      const ids = uuids(jobs)
+      yield* source.rows(source.sql.lockLinks, [ids])
+      yield* source.rows(source.sql.lockWaits, [ids])
+      const locked = yield* source.rows<Locked>(source.sql.lock, [ids, held])
+      const keys = locked.flatMap(({ dedupe_key }) => dedupe_key ?? [])
+      const conflicts = yield* outside(
+        target.rows<{ id: JobId | null; key: string | null }>(target.sql.conflicts, [ids, texts(keys), held])
+      )
+      const known = new Set(conflicts.flatMap(({ id }) => id ?? []))
+      const taken = new Set(conflicts.flatMap(({ key }) => key ?? []))
+      const isTaken = ({ dedupe_key }: Locked) => dedupe_key !== null && taken.has(dedupe_key)
+      const fresh = locked.filter(({ id }) => !known.has(id))
+      // An execution is found by its dedupe key, so it cannot lose it.
+      const moving = fresh.filter((job) => !(job.execution && isTaken(job)))
+      const refused = fresh.filter((job) => job.execution && isTaken(job))
+      if (moving.length > 0) yield* copy(from, to, held, moving, taken)
+      const gone = uuids(locked.filter((job) => !refused.includes(job)).map(({ id }) => id))
+      yield* source.rows(source.sql.remove, [gone])
+      const back = [uuids(refused.map(({ id }) => id)), texts(refused.map(() => way.queue)), held]
+      if (refused.length > 0) yield* source.rows(source.sql.requeue, back)
+      return {
+        moved: moving.length,
+        known: known.size,
+        withoutKey: moving.filter(isTaken).length,
+        refused: refused.filter(({ unfinished }) => unfinished).map(({ dedupe_key }) => dedupe_key ?? "")
+      } satisfies Moved
+    })
+  )
+}
+
+/** Moves finished jobs, then all jobs that are held. `onStep` is called with the number of each step. */
+export const transferAll = <E>(
+  from: Side,
+  to: Side,
+  way: Way,
+  finished: ReadonlyArray<JobId>,
+  onStep: (count: number) => Effect.Effect<void, E>
+) =>
+  Effect.gen(function* () {
+    const { rows, sql } = on(from)
+    let sum = none
+    const move = (ids: ReadonlyArray<JobId>) =>
+      Effect.gen(function* () {
+        sum = plus(sum, yield* transfer(from, to, way, ids))
+        yield* onStep(ids.length)
+      })
+    for (let at = 0; at < finished.length; at += step.jobs) yield* move(finished.slice(at, at + step.jobs))
+    for (;;) {
+      const next = yield* rows<{ id: JobId }>(sql.next, [heldQueue(way), step.jobs, step.bytes])
+      if (next.length === 0) return sum
+      yield* move(next.map(({ id }) => id))
+    }
+  })
+
+/** Puts jobs that have arrived into their queue, unless the cell that they left still has them. Returns how many. */
+export const release = (from: Side, to: Side, way: Way) =>
+  Effect.gen(function* () {
+    const source = on(from)
+    const { durably, first, rows, sql } = on(to)
+    const held = heldQueue(way)
+    let count = 0
+    for (;;) {
+      const next = yield* rows<{ id: JobId }>(sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
+      const left = yield* source.rows<{ id: JobId }>(source.sql.present, [uuids(next.map(({ id }) => id))])
+      const gone = next.filter(({ id }) => left.every((other) => other.id !== id)).map(({ id }) => id)
+      if (gone.length === 0) return count
+      const now = yield* Clock.currentTimeMillis
+      const values = [uuids(gone), held, way.queue, now]
+      count += (yield* durably(first<{ jobs: number }>(sql.release, values))).jobs
+    }
+  })
+
+/** Undoes an unfinished move: jobs that are still in the first cell return to their queue there. */
+export const back = (from: Side, to: Side, way: Way) =>
+  Effect.gen(function* () {
+    const source = on(from)
+    const target = on(to)
+    const held = heldQueue(way)
+    for (;;) {
+      const next = yield* source.rows<{ id: JobId }>(source.sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
+      if (next.length === 0) return
+      const ids = next.map(({ id }) => id)
+      const copies = yield* target.rows<{ id: JobId }>(target.sql.copies, [uuids(ids), held])
+      // The copies first: afterwards only one cell has these jobs.
+      yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
+      yield* requeue(
+        from,
+        held,
+        ids.map((id) => ({ id, into: way.queue }))
+      )
+    }
+  })
+
+/** The steps of batches, whose rows must not be in a cell without their jobs: the leader would close them. */
+export const batches = (from: Side, to: Side) => {
+  const source = on(from)
+  const target = on(to)
+  const moving = `${from.cell.name}>${to.cell.name}`
+  return {
+    hold: (held: ReadonlyArray<string>) => source.durably(source.rows(source.sql.holdBatches, [texts(held), moving])),
+    /** After all of their jobs have moved. */
+    move: Effect.gen(function* () {
+      const { batches, rows } = yield* source.first<{ batches: number; rows: string | null }>(source.sql.dumpBatches, [
+        moving
+      ])
+      if (rows === null) return 0
+      yield* target.durably(target.rows(target.sql.storeBatches, [rows]))
+      yield* source.durably(source.rows(source.sql.dropBatches, [moving]))
+      return batches
+    }),
+    release: target.durably(target.rows(target.sql.releaseBatches, [moving])),
+    back: source.durably(source.rows(source.sql.releaseBatches, [moving]))
+  }
+}
+
+/** Sends signals that came to a cell after their executions had left it. Returns how many. */
+export const sendStray = (from: Side, to: Side) =>
+  Effect.gen(function* () {
+    const source = on(from)
+    const target = on(to)
+    const left = yield* source.rows<{ execution: string }>(source.sql.strayExecutions)
+    const names = left.map(({ execution }) => execution)
+    const here = yield* target.rows<{ execution: string }>(target.sql.executionsHere, [texts(names)])
+    if (here.length === 0) return 0
+    return yield* source.durably(
+      Effect.gen(function* () {
+        const values = [texts(here.map(({ execution }) => execution))]
+        const found = yield* source.first<Sendable>(source.sql.takeStray, values)
+        return yield* target.durably(send(to, found))
+      })
+    )
+  })

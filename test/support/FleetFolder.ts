@@ -1,0 +1,50 @@
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Effect, Redacted, type Scope } from "effect"
+import pg from "pg"
+import { connect, type FleetShift, type Shift } from "../../src/client/index.js"
+import * as Nightshift from "./Nightshift.js"
+import * as TestDatabase from "./TestDatabase.js"
+
+/** A folder with the list of a fleet, whose cells are databases of their own. */
+export const make = (names: ReadonlyArray<string>, queues: string) =>
+  Effect.gen(function* () {
+    const urls = (yield* Effect.replicateEffect(TestDatabase.migrated, names.length)).map((url) => Redacted.value(url))
+    const cwd = yield* Nightshift.folder
+    const file = join(cwd, "fleet.yaml")
+    const cells = names.map((name, place) => `  ${name}: { database: "${urls[place]}" }\n`).join("")
+    writeFileSync(file, `# All cells.\ncells:\n${cells}queues:\n${queues}default: ${names[0]}\n`)
+    const pools = yield* Effect.forEach(urls, (connectionString) =>
+      Effect.acquireRelease(
+        Effect.sync(() => new pg.Pool({ connectionString, max: 2 })),
+        (pool) => Effect.promise(() => pool.end())
+      )
+    )
+    const released = <S extends { close(): Promise<void> }>(open: () => Promise<S>) =>
+      Effect.acquireRelease(Effect.promise(open), (shift) => Effect.promise(() => shift.close()))
+    const query = (cell: string, text: string, values: ReadonlyArray<unknown> = []) =>
+      Effect.promise(async () => (await pools[names.indexOf(cell)]?.query(text, [...values]))?.rows ?? [])
+    return {
+      cwd,
+      file,
+      /** The list as it is now. */
+      text: () => readFileSync(file, "utf8"),
+      query,
+      /** Ids of the jobs of a queue in a cell. */
+      ids: (cell: string, queue: string) =>
+        Effect.map(query(cell, "select id from nightshift.job where queue = $1 order by id", [queue]), (rows) =>
+          rows.map(({ id }) => id as string)
+        ),
+      /** A shift of one cell. */
+      cell: (cell: string): Effect.Effect<Shift, never, Scope.Scope> =>
+        released(() => connect({ fleet: file, cell, pool: 2, log: false })),
+      /** A shift of the fleet, with the list as it is now. */
+      fleet: (): Effect.Effect<FleetShift, never, Scope.Scope> =>
+        released(() => connect({ fleet: file, pool: 2, log: false })),
+      /** Runs a command in this process. */
+      call: (...args: ReadonlyArray<string>) => Nightshift.call(["fleet", ...args], { cwd, env: {} }),
+      /** Runs it as a process. */
+      run: (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+        Nightshift.run(["fleet", ...args], { cwd, env })
+    }
+  })
