@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url"
 import { installLocked } from "./locked.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-installLocked(join(root, "test", "libraries"))
-for (const part of ["site", "release"]) installLocked(join(root, "scripts", part, "tools"), "--ignore-scripts")
+for (const folder of ["test/libraries", "test/libraries/prisma", "scripts/site/tools", "scripts/release/tools"])
+  installLocked(join(root, folder))
 
 // The examples import these packages by name, so they must be found above the folders of the examples.
 const link = join(root, "examples", "node_modules")

@@ -7,14 +7,17 @@ import { fileURLToPath, pathToFileURL } from "node:url"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 
-/** Runs `npm ci` in a folder if its packages are missing or differ from its lock file. */
-export const installLocked = (folder, ...flags) => {
+/**
+ * Runs `npm ci` in a folder if its packages are missing or differ from its lock file, without their install scripts: some
+ * download programs that nothing here needs.
+ */
+export const installLocked = (folder) => {
   const installed = join(folder, "node_modules", ".installed-lock.json")
   const lock = readFileSync(join(folder, "package-lock.json"), "utf8")
   if (existsSync(installed) && readFileSync(installed, "utf8") === lock) return
   const name = relative(root, folder)
   console.log(`Installing the packages of ${name}, once`)
-  const { error, status, stderr } = spawnSync("npm", ["ci", "--no-audit", "--no-fund", ...flags], {
+  const { error, status, stderr } = spawnSync("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund"], {
     cwd: folder,
     encoding: "utf8",
     timeout: 300_000,

@@ -30,7 +30,7 @@ const installed = (name) => {
 }
 
 /** Installs the locked versions if needed. */
-export const installPeers = () => installLocked(folder, "--ignore-scripts")
+export const installPeers = () => installLocked(folder)
 
 export const peerVersions = () => Object.fromEntries(peers().map((name) => [name, installed(packageOf(name))]))
 

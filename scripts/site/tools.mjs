@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url"
 import { importFrom, installLocked } from "../locked.mjs"
 
 const folder = fileURLToPath(new URL("./tools", import.meta.url))
-installLocked(folder, "--ignore-scripts")
+installLocked(folder)
 
 /** Imports one of the packages. */
 export const tool = (name) => importFrom(folder, name)

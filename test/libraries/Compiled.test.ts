@@ -7,6 +7,7 @@ import { files } from "../../src/cli/init/InitTemplate.js"
 import { examples, libraries } from "../examples/ExampleProject.js"
 import { root } from "../support/Nightshift.js"
 import { publicNames } from "../support/PublicNames.js"
+import * as PrismaProject from "./PrismaProject.js"
 
 // `npm run check` does not have these libraries, so what uses them is compiled here.
 
@@ -88,6 +89,8 @@ describe("the code in the documentation", () => {
       for (const { code, index, page } of blocks) {
         writeFileSync(join(folder, `${page.replaceAll(/[^a-z]/gi, "_")}_${index}.ts`), code)
       }
+      // The page about Prisma imports the client of its own schema.
+      await PrismaProject.generate(folder)
       const compilerOptions = { lib: ["ES2023", "DOM"] }
       writeFileSync(
         join(folder, "tsconfig.json"),

@@ -1,14 +1,17 @@
+import { PrismaPg } from "@prisma/adapter-pg"
 import { sql as drizzleSql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/node-postgres"
 import { pgTable, text } from "drizzle-orm/pg-core"
 import { drizzle as drizzleOnPostgresJs } from "drizzle-orm/postgres-js"
+import { Effect, Exit, Scope } from "effect"
 import Knex from "knex"
 import { CamelCasePlugin, Kysely, sql as kyselySql, PostgresDialect } from "kysely"
 import pg from "pg"
 import postgres from "postgres"
 import { DataSource } from "typeorm"
 import { handlerCase, insert, type Library, transactionCases } from "../client/TransactionCases.js"
-import * as PrismaOrders from "./PrismaOrders.js"
+import * as Nightshift from "../support/Nightshift.js"
+import * as PrismaProject from "./PrismaProject.js"
 
 const drizzleLibrary = (url: string): Library => {
   const pool = new pg.Pool({ connectionString: url, max: 2 })
@@ -102,8 +105,11 @@ const typeormLibrary = async (url: string): Promise<Library> => {
   }
 }
 
-const prismaLibrary = (url: string): Library => {
-  const prisma = PrismaOrders.make(url)
+const prismaLibrary = async (url: string): Promise<Library> => {
+  const scope = await Effect.runPromise(Scope.make())
+  const load = await PrismaProject.make(await Effect.runPromise(Scope.extend(Nightshift.folder, scope)))
+  const { PrismaClient } = await load<PrismaProject.Generated>("generated/prisma/client.ts")
+  const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: 2 }) })
   return {
     name: "Prisma",
     transaction: (body) => prisma.$transaction((tx) => body(tx, (order) => tx.$executeRawUnsafe(insert, order))),
@@ -113,7 +119,10 @@ const prismaLibrary = (url: string): Library => {
         await body(tx).catch(() => tx.$executeRawUnsafe("rollback to savepoint one"))
       }),
     outside: () => prisma,
-    close: () => prisma.$disconnect()
+    close: async () => {
+      await prisma.$disconnect()
+      await Effect.runPromise(Scope.close(scope, Exit.void))
+    }
   }
 }
 
