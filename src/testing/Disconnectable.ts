@@ -95,10 +95,10 @@ export const make = (
           Effect.suspend(() => (disconnected ? Effect.never : workflows.startChildren(run, name, children, options)))
       }),
       Layer.succeed(Pods, {
-        beat: (facts, state, liveWithin, deadAfter) =>
+        beat: (...given) =>
           unless(
             { shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] },
-            pods.beat(facts, state, liveWithin, deadAfter)
+            pods.beat(...given)
           ),
         beatRemote: (workers, liveWithin) => unless(new Map(), pods.beatRemote(workers, liveWithin)),
         holdLock: pods.holdLock,
