@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
-import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
+import { makeLatch, polling } from "../../core/LoopSchedule.js"
+import { polled, Versions } from "../../core/Versions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { type Operation, type OperationNotFound, Operations, operationTopic } from "./Operations.js"
@@ -26,6 +27,8 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     const hints = yield* Hints
     const latch = makeLatch()
     yield* hints.subscribe(operationTopic, latch.open)
+    const interval = Duration.times(poll, pollsPerCheck)
+    const open = polled(yield* Versions, ["operations"], interval)
 
     /** Rehearsals that this process has seen waiting for their jobs. */
     const rehearsals = new Set<string>()
@@ -50,12 +53,14 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     })
 
     const runBatches = Effect.gen(function* () {
+      const version = open.begin()
       const began = yield* Clock.currentTimeMillis
       let batches = 0
       for (;;) {
         const stepped = yield* operations.step()
         if (Option.isNone(stepped)) {
           yield* followRehearsals
+          open.passed(version)
           return { batches }
         }
         if (isWaitingFor(stepped.value)) rehearsals.add(stepped.value.id)
@@ -69,7 +74,7 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     return {
       name: "operations",
       about: "running bulk operations",
-      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsPerCheck)), latch.openedWithin),
+      schedule: polling(interval, { latch, polled: open }),
       runAtStart: true,
       steps: [{ name: "run batches", timeout: "1 minute", run: runBatches }]
     }
