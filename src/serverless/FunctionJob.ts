@@ -38,7 +38,7 @@ export interface FunctionJob<out Out, in R> {
  *
  * const resize = job("resize", { payload: z.object({ file: z.string() }) })
  * export default handle({
- *   secret: process.env.PUSH_SECRET,
+ *   secret: (env: { readonly PUSH_SECRET: string }) => env.PUSH_SECRET,
  *   jobs: [resize.handle(async ({ file }) => ({ resized: file }))]
  * })
  * ```
