@@ -4,13 +4,14 @@ import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join, resolve, sep } from "node:path"
 import { fileURLToPath } from "node:url"
 
-// Browser code has no Clock, Schedule or settings.
+// Browser code has no Clock, Schedule or settings, and code of functions is built without Effect.
 const browser = "dashboard/app/"
+const functions = "serverless/"
 
 const bans = [
-  { word: /\bDate\.now\(/, why: "use Effect's Clock", except: [browser] },
-  { word: /\bnew Date\(\)/, why: "use Effect's Clock", except: [browser] },
-  { word: /\bset(Timeout|Interval)\(/, why: "use a Schedule or Effect.sleep", except: [browser] },
+  { word: /\bDate\.now\(/, why: "use Effect's Clock", except: [browser, functions] },
+  { word: /\bnew Date\(\)/, why: "use Effect's Clock", except: [browser, functions] },
+  { word: /\bset(Timeout|Interval)\(/, why: "use a Schedule or Effect.sleep", except: [browser, functions] },
   { word: /\bprocess\.env\b/, why: "declare a Setting", except: ["cli/Environment.ts"] },
   { word: /\bEffect\.run(Promise|Sync|Fork)/, why: "only main.ts runs effects", except: ["main.ts"] },
   { word: /\bas any\b|: any\b|<any>/, why: "use a specific type", except: [] },

@@ -8,6 +8,7 @@ export const longTests = [
   "test/database/embedded/EmbeddedPostgresThrowaway.test.ts",
   "test/journeys/MissionControlSafety.test.ts",
   "test/laws/QueueFleet.laws.test.ts",
+  "test/serverless/Serverless.test.ts",
   "test/worker/Cluster.test.ts",
   "test/workflow/EffectContract.test.ts"
 ]

@@ -1,7 +1,17 @@
-import type { JobOptions } from "../client/JobDefinition.js"
 import { type Handler, recipe } from "../client/Recipe.js"
 import type { Outcome } from "../core/Outcome.js"
+import type { StandardSchema } from "../core/StandardSchema.js"
 import type { PromiseContext } from "../handlers/PromiseContext.js"
+
+/** Validators of a kind of job. Its queue, attempts and timeout are those of the worker that sends the jobs. */
+export interface FunctionJobOptions<In, Out, R> {
+  /** Validates payloads before the handler: zod, valibot, arktype, or any other Standard Schema. */
+  readonly payload: StandardSchema<In, Out>
+  /** Types what handlers return. The function does not run it. */
+  readonly result?: StandardSchema<R, unknown> | undefined
+  /** Payload version, as in the worker. Jobs of another version wait. [1] */
+  readonly version?: number | undefined
+}
 
 /** The job as passed to a function. */
 export interface FunctionContext
@@ -19,8 +29,7 @@ export interface FunctionJob<out Out, in R> {
 }
 
 /**
- * Declares a kind of job for a function, with the options of `job` of `nightshift/client`. The function uses `payload` and
- * `version`; queue, attempts and timeout are those of the service that sends the jobs.
+ * Declares a kind of job for a function.
  *
  * @example
  * ```ts
@@ -29,24 +38,18 @@ export interface FunctionJob<out Out, in R> {
  *
  * const resize = job("resize", { payload: z.object({ file: z.string() }) })
  * export default handle({
- *   secret: process.env.PUSH_SECRET,
+ *   secret: (env: { readonly PUSH_SECRET: string }) => env.PUSH_SECRET,
  *   jobs: [resize.handle(async ({ file }) => ({ resized: file }))]
  * })
  * ```
  */
 export const job = <In, Out = In, R = unknown>(
   name: string,
-  options: JobOptions<In, Out, R, unknown>
+  options: FunctionJobOptions<In, Out, R>
 ): FunctionJob<Out, R> => ({
   name,
   handle: (run) => ({
-    kind: {
-      name,
-      version: options.version ?? 1,
-      queue: options.queue ?? "default",
-      routed: options.queue === undefined,
-      attempts: options.attempts ?? 5
-    },
+    kind: { name, version: options.version ?? 1, queue: "default", routed: true, attempts: 5 },
     [recipe]: { call: "handle", name, options, run }
   })
 })

@@ -76,7 +76,7 @@ const badSecret =
  *
  * const resize = job("resize", { payload: z.object({ file: z.string() }) })
  * export const { lambda } = handle({
- *   secret: process.env.PUSH_SECRET,
+ *   secret: (env: { readonly PUSH_SECRET: string }) => env.PUSH_SECRET,
  *   jobs: [resize.handle(async ({ file }, { log }) => log.info("resizing", { file }))]
  * })
  * ```

@@ -9,7 +9,17 @@ export interface LambdaEvent {
   /** Method of the request, in the first format. */
   readonly httpMethod?: string | undefined
   /** Method of the request, in the second format. */
-  readonly requestContext?: { readonly http?: { readonly method?: string | undefined } | undefined } | undefined
+  readonly requestContext?:
+    | {
+        /** The HTTP request that caused the event. Absent in the first format. */
+        readonly http?:
+          | {
+              /** In capitals, such as `POST`. */
+              readonly method?: string | undefined
+            }
+          | undefined
+      }
+    | undefined
 }
 
 /** The part of Lambda's context that is used. */
@@ -20,11 +30,11 @@ export interface LambdaContext {
 
 /** A response in the form that Lambda expects. */
 export interface LambdaResponse {
-  /** Status of the response. */
+  /** From 200 to 503, as a response of `fetch` would have. */
   readonly statusCode: number
-  /** Headers of the response. */
+  /** Names in lower case, among them `nightshift-outcome` if the attempt did not simply end. */
   readonly headers: Readonly<Record<string, string>>
-  /** Body of the response. */
+  /** The job's result as JSON, or the text of an error; empty without a result. */
   readonly body: string
 }
 

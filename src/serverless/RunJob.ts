@@ -1,9 +1,9 @@
-import type { JobOptions } from "../client/JobDefinition.js"
 import type { Recipe } from "../client/Recipe.js"
 import { issuesText } from "../core/Issues.js"
 import * as Outcome from "../core/Outcome.js"
 import { check } from "../core/StandardSchema.js"
 import type { HandlerLog, LogLine } from "../handlers/PromiseContext.js"
+import type { FunctionJobOptions } from "./FunctionJob.js"
 
 /** A request of a service, after its signature was verified. */
 export interface Pushed {
@@ -95,7 +95,7 @@ const absent = Object.fromEntries(
 /** Runs an attempt and returns the response for its service. `ends` is aborted when the runtime stops the function. */
 export const run = async ({ options, run: handler }: Recipe, pushed: Pushed, ends: AbortSignal): Promise<Response> => {
   const { data, job, type } = pushed
-  const { payload: schema, version = 1 } = options as JobOptions<unknown, unknown, unknown, unknown>
+  const { payload: schema, version = 1 } = options as FunctionJobOptions<unknown, unknown, unknown>
   if (job.version !== version) {
     const reason = `the job has version ${job.version} of "${type}", and the function has version ${version}`
     return stated(503, "snooze", reason, retryAfter(otherVersionSeconds * 1_000))

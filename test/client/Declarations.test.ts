@@ -18,12 +18,13 @@ const packagesOf = (entry: string) => {
 }
 
 describe("the built declarations", () => {
-  it("of nightshift/client and nightshift/testing mention no package but pg and Node's, for transactions and requests", () => {
+  it("of nightshift/client, nightshift/serverless and nightshift/testing mention no package but pg and Node's, for transactions and requests", () => {
     expect(packagesOf("./client")).toEqual({
       pg: ["client/HandlerTransaction.d.ts"],
       "node:http": ["client/MissionControl.d.ts"]
     })
     expect(packagesOf("./testing")).toEqual({})
+    expect(packagesOf("./serverless")).toEqual({})
   })
 
   it("of the entries for Effect import only packages that they are installed with", () => {

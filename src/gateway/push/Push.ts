@@ -138,14 +138,13 @@ const open = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make
  *
  * @example
  * ```ts
- * import { Redacted, Schema } from "effect"
+ * import { Config, Effect, Schema } from "effect"
  * import { Job, Push } from "nightshift"
  *
  * const Resize = Job.make("resize", { payload: Schema.Struct({ file: Schema.String }), queue: "images", timeout: "30s" })
- * export const ResizeHandler = Push.make(Resize, {
- *   url: "https://functions.example.org/jobs",
- *   secret: Redacted.make(process.env.PUSH_SECRET ?? "")
- * })
+ * export const ResizeHandler = Effect.map(Config.redacted("PUSH_SECRET"), (secret) =>
+ *   Push.make(Resize, { url: "https://functions.example.org/jobs", secret })
+ * )
  * ```
  */
 export const make = <A>(kind: JobKind<A>, options: PushOptions): Handler.Handler<never> => {

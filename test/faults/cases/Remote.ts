@@ -167,7 +167,7 @@ const endpoint = (ledger: () => string, hidden: string) => {
         note("end")
         response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ run }))
       }
-      return data.text === "slow" ? void setTimeout(answer, 1_500) : answer()
+      return data.text === "slow" ? void setTimeout(answer, 1_000) : answer()
     })
   })
 }
@@ -213,7 +213,7 @@ const push: ReadonlyArray<Omit<FaultCase, "group">> = [
               huge: /responded 500: xxx/,
               endless: /responded 500: xxx/,
               drip: /HPE_|timed out/,
-              hang: /timed out after 2s/,
+              hang: /timed out after 5s/,
               reset: /did not respond \(ECONNRESET\)/,
               redirect: /responded 307, a redirect, which is not followed/
             }
