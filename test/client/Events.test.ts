@@ -34,7 +34,9 @@ describe("events of a test", () => {
     await shift.publish(paid, { order: "B", country: "CH" })
     await shift.settle()
     expect(seen.sort()).toEqual(["customs B", "receipt A", "receipt B", "ship A"])
-    const results = await Promise.all((await shift.jobs.list({ kind: "ship" }).toArray()).map(({ id }) => shift.result(id)))
+    const results = await Promise.all(
+      (await shift.jobs.list({ kind: "ship" }).toArray()).map(({ id }) => shift.result(id))
+    )
     expect(results).toContainEqual({ skipped: "the condition `if` of the subscriber was false" })
   })
 
