@@ -24,7 +24,14 @@ const core = "core"
 // The floors inside of a room: its sub-folders, and "." for the files directly in it, which are not checked if it is
 // missing.
 const inside = {
-  queue: [["settings", "search", "logs"], ["workflow"], ["claim", "admin", "why"], ["handoff"], ["enqueue"], ["batch", "events"]],
+  queue: [
+    ["settings", "search", "logs"],
+    ["workflow"],
+    ["claim", "admin", "why"],
+    ["handoff"],
+    ["enqueue"],
+    ["batch", "events"]
+  ],
   http: [["."], ["access"], ["hooks", "uploads", "workflows", "bots", "jobs", "work"], ["admin"], ["live"], ["server"]]
 }
 

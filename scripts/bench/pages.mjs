@@ -33,6 +33,7 @@ export const requestsOf = async (get) => {
     throw new Error("The database has no dead job or no scheduled job, which the page requests need")
   const next = await get(jobs())
   const [execution] = (await get("workflows")).executions
+  const [event] = (await get("published")).events
   return {
     "who is logged in": "session",
     "overview and queues": "queues",
@@ -55,7 +56,9 @@ export const requestsOf = async (get) => {
     workflows: "workflows?roots=true",
     "workflows, counts": "workflows/counts?roots=true",
     "recent actions": "actions?limit=50",
-    // The benchmark stores no executions; your own database may have some.
+    events: "published",
+    // The benchmark stores no executions and no events; your own database may have some.
+    ...(event === undefined ? {} : { event: `published/${event.id}` }),
     ...(execution === undefined ? {} : { execution: `workflows/${encodeURIComponent(execution.execution)}` }),
     "jobs, done in one queue": jobs({ queue: "queue-2", state: "done" }),
     "jobs, of one kind": jobs({ kind: "kind-3" }),

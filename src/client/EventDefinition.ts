@@ -87,7 +87,10 @@ export const encoded = async <In>({ name, schema }: EventDefinition<In>, data: I
 /** Publishes an event. `store` stores it with or without a transaction of the caller. @internal */
 export const publishWith =
   (
-    store: (event: Parameters<typeof Events.Service.publish>[0][number], tx: Transaction | undefined) => Promise<PublishedEvent>
+    store: (
+      event: Parameters<typeof Events.Service.publish>[0][number],
+      tx: Transaction | undefined
+    ) => Promise<PublishedEvent>
   ): Publish<PublishOptions> =>
   async (given, data, options = {}) => {
     checkEvent("publish", given)
@@ -97,7 +100,9 @@ export const publishWith =
   }
 
 /** `publish` of a handler: joins the handler's transaction, if it has one. @internal */
-export const inHandler = (run: <A, E>(effect: Effect.Effect<A, E, Events>) => Promise<A>): Publish<Omit<PublishOptions, "tx">> =>
+export const inHandler = (
+  run: <A, E>(effect: Effect.Effect<A, E, Events>) => Promise<A>
+): Publish<Omit<PublishOptions, "tx">> =>
   publishWith(async (event) => {
     const exit = await run(Effect.exit(Effect.flatMap(Events, (events) => events.publish([event]))))
     if (Exit.isFailure(exit)) throw fromCause(exit.cause)

@@ -50,10 +50,13 @@ export const make = <Payload, Result>(kind: JobKind<Decoded>, run: Run<Payload, 
     if (checked.issues !== undefined)
       return Outcome.dead(`the payload is invalid: ${issuesText("payload", checked.issues)}`)
     // Adds to the object instead of copying it, which would count as reading its signal.
-    return run(checked.value as Payload, Object.assign(context, {
+    return run(
+      checked.value as Payload,
+      Object.assign(context, {
         enqueue: Enqueue.inHandler(context.run),
         publish: Publishing.inHandler(context.run as never)
-      }))
+      })
+    )
   })
 
 /** Makes a handler whose writes through `tx` commit with the job's completion. @internal */

@@ -61,10 +61,16 @@ export const on = <In, Out>(
 ): Handler => {
   checkEvent("on", given)
   if (!Predicate.isRecord(options) || typeof options.as !== "string")
-    throw new InvalidOptionError("as", `on("${given.name}") needs a name for the subscriber: on(event, { as: "send-receipt" }, …).`)
+    throw new InvalidOptionError(
+      "as",
+      `on("${given.name}") needs a name for the subscriber: on(event, { as: "send-receipt" }, …).`
+    )
   checkKnown(options, onOptions, `an option of the subscriber "${options.as}"`)
   if (typeof run !== "function")
-    throw new InvalidOptionError("handler", `The third argument of on("${given.name}") must be a function, got ${shown(run)}.`)
+    throw new InvalidOptionError(
+      "handler",
+      `The third argument of on("${given.name}") must be a function, got ${shown(run)}.`
+    )
   const { as, if: condition, match: _, past: __, ...rest } = options
   const jobOptions: JobOptions<In, Out, unknown, unknown> = { ...rest, payload: given.schema }
   const kind = { ...defined(as, jobOptions).kind, subscribes: subscriptionOf(given.name, options) }

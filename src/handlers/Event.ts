@@ -112,7 +112,10 @@ export const on = <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
   run: (data: A, job: JobContext) => Run
 ): HandlerOf<Run> => {
   const { as, if: condition, match: _, past: __, ...rest } = options
-  const kind = { ...Job.make<A, unknown>(as, { ...rest, payload: event.schema }), subscribes: subscriptionOf(event.name, options) }
+  const kind = {
+    ...Job.make<A, unknown>(as, { ...rest, payload: event.schema }),
+    subscribes: subscriptionOf(event.name, options)
+  }
   const conditional = (data: A, job: JobContext) =>
     condition === undefined || condition(data) ? run(data, job) : (Effect.succeed(skipped) as unknown as Run)
   return makeHandler(kind, conditional)

@@ -314,7 +314,12 @@ export const layer: Layer.Layer<
   Database | Listener
 > = WorkflowsPg.layer.pipe(
   Layer.provideMerge(
-    Layer.mergeAll(Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)), JobAdminPg.layer, OperationsPg.layer, EventsPg.layer)
+    Layer.mergeAll(
+      Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)),
+      JobAdminPg.layer,
+      OperationsPg.layer,
+      EventsPg.layer
+    )
   ),
   Layer.provideMerge(QueuesPg.layer),
   Layer.provideMerge(

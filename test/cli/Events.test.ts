@@ -22,9 +22,7 @@ describe("nightshift publish and events", () => {
       yield* Effect.promise(() => client.end())
       const paid = ["publish", "paid", "--data", '{"order":7}', "--id", "p1"]
       const [, id = ""] = /^published (\S+): 1 job\n$/.exec((yield* run(...paid)).stdout) ?? []
-      expect((yield* run(...paid)).stdout).toBe(
-        `repeated ${id}: an event with this --id exists, nothing was stored\n`
-      )
+      expect((yield* run(...paid)).stdout).toBe(`repeated ${id}: an event with this --id exists, nothing was stored\n`)
       expect((yield* run("events", "list", "--name", "paid")).stdout).toMatch(new RegExp(`\\n${id} +paid +- +p1 `))
       expect((yield* run("events", "replay", id, "mail")).stdout).toMatch(/^enqueued \S+ for mail\n$/)
       expect((yield* run("events", "show", id)).stdout).toMatch(

@@ -1,6 +1,14 @@
 import { describe, expect, expectTypeOf, it } from "vitest"
 import { z } from "zod"
-import { connect, event, InvalidOptionError, InvalidPayloadError, on, worker, workflow } from "../../src/client/index.js"
+import {
+  connect,
+  event,
+  InvalidOptionError,
+  InvalidPayloadError,
+  on,
+  worker,
+  workflow
+} from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 import { useDatabase } from "./ClientDatabase.js"
 
@@ -26,7 +34,9 @@ describe("events of a test", () => {
     await shift.publish(paid, { order: "B", country: "CH" })
     await shift.settle()
     expect(seen.sort()).toEqual(["customs B", "receipt A", "receipt B", "ship A"])
-    const results = await Promise.all((await shift.jobs.list({ kind: "ship" })).items.map(({ id }) => shift.result(id)))
+    const results = await Promise.all(
+      (await shift.jobs.list({ kind: "ship" }).toArray()).map(({ id }) => shift.result(id))
+    )
     expect(results).toContainEqual({ skipped: "the condition `if` of the subscriber was false" })
   })
 
@@ -63,7 +73,7 @@ describe("events of a test", () => {
     await using shift = await testShift({ handlers: [order] })
     for (const name of ["A", "B", "A"]) await shift.publish(paid, { order: name })
     await shift.settle()
-    expect((await shift.jobs.list({ kind: "order" })).items).toHaveLength(2)
+    expect(await shift.jobs.list({ kind: "order" }).toArray()).toHaveLength(2)
     await shift.publish(shipped, { order: "C", at: new Date(1) })
     await shift.publish(shipped, { order: "B", at: new Date(2) })
     await shift.settle()
@@ -75,7 +85,7 @@ describe("events of a test", () => {
   })
 
   it("reject data and options that are invalid", async () => {
-    await using shift = await testShift({ handlers: [] , queues: ["default"] })
+    await using shift = await testShift({ handlers: [], queues: ["default"] })
     await expect(shift.publish(paid, { order: 1 } as never)).rejects.toThrow(InvalidPayloadError)
     await expect(shift.publish(paid, { order: "A" }, { id: "" })).rejects.toThrow("id must not be empty.")
     await expect(shift.publish(paid, { order: "A" }, { dedupe: "A" } as never)).rejects.toThrow(InvalidOptionError)
@@ -100,12 +110,16 @@ describe("events on PostgreSQL", () => {
       if (seen.length === 2) done()
     }
     await using subscribers = await connect(database.url(), { log: false })
-    await using _ = await worker(subscribers, { handlers: [on(paid, { as: "one" }, note), on(paid, { as: "two" }, note)] })
+    await using _ = await worker(subscribers, {
+      handlers: [on(paid, { as: "one" }, note), on(paid, { as: "two" }, note)]
+    })
     await using publisher = await connect(database.url(), { log: false })
     const client = await database.pool().connect()
     try {
       await client.query("begin")
-      expect(await publisher.publish(paid, { order: "rolled back" }, { tx: client, id: "tx" })).toMatchObject({ jobs: 2 })
+      expect(await publisher.publish(paid, { order: "rolled back" }, { tx: client, id: "tx" })).toMatchObject({
+        jobs: 2
+      })
       await client.query("rollback")
       await client.query("begin")
       expect(await publisher.publish(paid, { order: "tx" }, { tx: client, id: "tx" })).toMatchObject({ jobs: 2 })
@@ -116,7 +130,9 @@ describe("events on PostgreSQL", () => {
     }
     await both
     expect(seen).toEqual([{ order: "tx" }, { order: "tx" }])
-    const { rows } = await database.pool().query(`select nightshift.publish('order.paid', '{"order":"tx"}', id => 'tx') as id`)
+    const { rows } = await database
+      .pool()
+      .query(`select nightshift.publish('order.paid', '{"order":"tx"}', id => 'tx') as id`)
     const { rows: events } = await database.pool().query("select id from nightshift.event")
     expect(events).toEqual(rows)
     await expect(database.pool().query(`select nightshift.publish('', '{}')`)).rejects.toThrow("1 to 128 characters")
@@ -136,7 +152,9 @@ describe("events on PostgreSQL", () => {
       await shift.publish(late, { n: 1 }, { tx: client })
       await using _ = await worker(shift, { handlers: [waiting] })
       for (;;) {
-        const { rows } = await client.query("select from nightshift.job where kind = 'waiting' and woken > 0 and lease is null")
+        const { rows } = await client.query(
+          "select from nightshift.job where kind = 'waiting' and woken > 0 and lease is null"
+        )
         if (rows.length > 0) break
         await new Promise((resolve) => setImmediate(resolve))
       }

@@ -1,14 +1,20 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Events } from "../../src/queue/events/Events.js"
+import { Kinds } from "../../src/queue/Kinds.js"
 import { backends, TestServer } from "./TestServer.js"
 
 const unknown = "0198c0de-0000-7000-8000-00000000dead"
 
-/** The kind `greet`, which the server knows, subscribes to an event. */
-const subscribed = Effect.flatMap(Events, (events) =>
-  events.subscribe(["greet"], [{ event: "user.joined", kind: "greet" }])
-)
+const schema = JSON.stringify({ type: "object", properties: { name: { type: "string" } }, required: ["name"] })
+
+/** A kind that subscribes to an event. */
+const subscribed = Effect.gen(function* () {
+  const kinds = yield* Kinds
+  const events = yield* Events
+  yield* kinds.register([{ name: "welcome", queue: "mail", version: 1, attempts: 3, onDead: undefined, schema }])
+  yield* events.subscribe(["welcome"], [{ event: "user.joined", kind: "welcome" }])
+})
 
 describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
   it.scopedLive("publishes an event once per id, shows its jobs and replays it", () =>
@@ -21,19 +27,22 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
       const { id } = JSON.parse(first.text)
       expect((yield* admin("POST", "/api/v1/publish", { json })).json).toEqual({ id, outcome: "repeated", jobs: 0 })
       const shown = { id, name: "user.joined", key: "ada", ownId: "u1", data: { name: "Ada" } }
-      expect((yield* admin("GET", "/api/v1/published?name=user.joined")).json).toMatchObject({ events: [shown], next: null })
-      const replayed = yield* admin("POST", `/api/v1/published/${id}/replay`, { json: { subscriber: "greet" } })
+      expect((yield* admin("GET", "/api/v1/published?name=user.joined")).json).toMatchObject({
+        events: [shown],
+        next: null
+      })
+      const replayed = yield* admin("POST", `/api/v1/published/${id}/replay`, { json: { subscriber: "welcome" } })
       expect(replayed.status).toBe(201)
       const { id: job } = JSON.parse(replayed.text)
       expect((yield* admin("GET", `/api/v1/published/${id}`)).json).toMatchObject({
         ...shown,
         jobs: [
-          { subscriber: "greet", state: "pending", replayed: false },
-          { subscriber: "greet", id: job, state: "pending", replayed: true }
+          { subscriber: "welcome", state: "pending", replayed: false },
+          { subscriber: "welcome", id: job, state: "pending", replayed: true }
         ]
       })
       expect((yield* admin("GET", `/api/v1/audit?target=${id}`)).json).toMatchObject({
-        entries: [{ act: "event.replay", after: { subscriber: "greet", job } }]
+        entries: [{ act: "event.replay", after: { subscriber: "welcome", job } }]
       })
     }).pipe(Effect.provide(layer()))
   )
@@ -46,14 +55,14 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
       expect(yield* publish({ data: {} })).toMatchObject({ status: 400 })
       expect(yield* publish({ name: "user.joined", data: { name: 1 } })).toMatchObject({
         status: 400,
-        json: { error: { tag: "InvalidEvent", message: expect.stringContaining('the subscriber "greet"') } }
+        json: { error: { tag: "InvalidEvent", message: expect.stringContaining('the subscriber "welcome"') } }
       })
       expect((yield* publish({ name: "unheard", data: 1 })).json).toMatchObject({ outcome: "published", jobs: 0 })
       expect(yield* admin("GET", `/api/v1/published/${unknown}`)).toMatchObject({
         status: 404,
         json: { error: { tag: "EventNotFound" } }
       })
-      const replay = { json: { subscriber: "greet" } }
+      const replay = { json: { subscriber: "welcome" } }
       expect(yield* admin("POST", `/api/v1/published/${unknown}/replay`, replay)).toMatchObject({ status: 404 })
     }).pipe(Effect.provide(layer()))
   )
@@ -63,11 +72,11 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
       const { admin } = yield* TestServer
       yield* subscribed
       const path = "/api/v1/subscriptions"
-      const subscription = { event: "user.joined", subscriber: "greet", fillFrom: null }
+      const subscription = { event: "user.joined", subscriber: "welcome", fillFromAt: null }
       expect((yield* admin("GET", path)).json).toMatchObject({ subscriptions: [subscription] })
-      expect(yield* admin("DELETE", `${path}/user.joined/greet`)).toMatchObject({ status: 204 })
+      expect(yield* admin("DELETE", `${path}/user.joined/welcome`)).toMatchObject({ status: 204 })
       expect((yield* admin("GET", path)).json).toEqual({ subscriptions: [] })
-      expect(yield* admin("DELETE", `${path}/user.joined/greet`)).toMatchObject({ status: 404 })
+      expect(yield* admin("DELETE", `${path}/user.joined/welcome`)).toMatchObject({ status: 404 })
     }).pipe(Effect.provide(layer()))
   )
 })

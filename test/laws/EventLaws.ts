@@ -63,7 +63,11 @@ export const eventLaws = (law: Law): void => {
     Effect.gen(function* () {
       yield* subscribe(line, ["mail", "ship"])
       const first = yield* publish(line, { order: 1 }, { id: "evt_1" })
-      expect(yield* publish(line, { order: 1 }, { id: "evt_1" })).toEqual({ id: first.id, outcome: "repeated", jobs: 0 })
+      expect(yield* publish(line, { order: 1 }, { id: "evt_1" })).toEqual({
+        id: first.id,
+        outcome: "repeated",
+        jobs: 0
+      })
       const many = yield* Effect.all(
         Array.from({ length: 20 }, () => publish(line, { order: 2 }, { id: "evt_2" })),
         { concurrency: "unbounded" }

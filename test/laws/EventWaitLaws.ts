@@ -1,5 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
+import { never } from "../../src/core/Suspension.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { Match, WaitAnswer } from "../../src/queue/events/Events.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
@@ -37,7 +38,7 @@ const suspend = (line: Line, { id, lease }: ClaimedJob, number = 1) =>
   Effect.gen(function* () {
     const { woken } = yield* line.workflows.load({ id, lease })
     const waits = [{ kind: "signal" as const, name: nameOf(line, number) }]
-    yield* line.queue.finalize([{ id, lease, end: End.Suspended({ woken, waits }) }])
+    yield* line.queue.finalize([{ id, lease, end: End.Suspended({ woken, waits, runAt: never, error: undefined }) }])
   })
 
 export const eventWaitLaws = (law: Law): void => {
@@ -85,7 +86,7 @@ export const eventWaitLaws = (law: Law): void => {
       yield* publish(line, { order: "A" })
       const { id, lease } = one.run
       const waits = [{ kind: "signal" as const, name: nameOf(line) }]
-      yield* line.queue.finalize([{ id, lease, end: End.Suspended({ woken, waits }) }])
+      yield* line.queue.finalize([{ id, lease, end: End.Suspended({ woken, waits, runAt: never, error: undefined }) }])
       expect((yield* line.claimOne).id).toBe(id)
     })
   )

@@ -57,7 +57,8 @@ describe("events to five subscribers", () => {
         const [counts] = yield* sql`select count(*)::int as jobs, count(distinct (kind, payload->>'n'))::int as pairs,
           count(distinct kind)::int as subscribers, count(*) filter (where status = 'done')::int as done from nightshift.job`
         expect(counts).toEqual({ jobs: 5 * events, pairs: 5 * events, subscribers: 5, done: 5 * events })
-        const [stored] = yield* sql`select count(*)::int as events, count(distinct own_id)::int as ids from nightshift.event`
+        const [stored] =
+          yield* sql`select count(*)::int as events, count(distinct own_id)::int as ids from nightshift.event`
         expect(stored).toEqual({ events, ids: events })
       }).pipe(Effect.provide(TestDatabase.layer)),
     240_000

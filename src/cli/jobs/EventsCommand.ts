@@ -90,7 +90,8 @@ const subscribers = QueueCommand.make({
       const { subscriptions } = yield* Events
       const all = yield* subscriptions
       if (json) return yield* printJson({ subscriptions: all.map(EventView.ofSubscription) })
-      if (all.length === 0) return yield* Console.log("No subscribers. A process with on(event, …) adds them when it starts.")
+      if (all.length === 0)
+        return yield* Console.log("No subscribers. A process with on(event, …) adds them when it starts.")
       const now = yield* Clock.currentTimeMillis
       const rows = all.map((each) => [printable(each.event), printable(each.subscriber), age(each.createdAt, now)])
       yield* printText(table(["EVENT", "SUBSCRIBER", "SINCE"], rows))
@@ -101,7 +102,9 @@ const unsubscribe = QueueCommand.make({
   about: "Remove a subscriber that no process declares any more.",
   args: { event: Input.required(Input.text, "The event's name."), subscriber },
   options: { reason: Operator.reason },
-  examples: { "nightshift events unsubscribe order.paid send-receipt": "stop making jobs for a handler that was removed" },
+  examples: {
+    "nightshift events unsubscribe order.paid send-receipt": "stop making jobs for a handler that was removed"
+  },
   run: ({ event, json, reason, subscriber }) =>
     Effect.gen(function* () {
       const events = yield* Events
@@ -114,4 +117,10 @@ const unsubscribe = QueueCommand.make({
     })
 })
 
-export const command = Command.group("List, show and replay published events.", { list, show, replay, subscribers, unsubscribe })
+export const command = Command.group("List, show and replay published events.", {
+  list,
+  show,
+  replay,
+  subscribers,
+  unsubscribe
+})

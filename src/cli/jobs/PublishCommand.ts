@@ -10,7 +10,8 @@ import * as EnqueueOptions from "./EnqueueOptions.js"
 
 const reported = (outcome: string, id: string, jobs: number) => {
   if (outcome === "repeated") return `repeated ${id}: an event with this --id exists, nothing was stored`
-  if (jobs === 0) return `published ${id}: it has no subscribers that match. List them with nightshift events subscribers`
+  if (jobs === 0)
+    return `published ${id}: it has no subscribers that match. List them with nightshift events subscribers`
   return `published ${id}: ${jobs} ${jobs === 1 ? "job" : "jobs"}`
 }
 
@@ -28,16 +29,19 @@ export const command = QueueCommand.make({
   },
   run: ({ data, id, json, key, name }) =>
     Effect.gen(function* () {
-      const event = { name, data: yield* EnqueueOptions.readPayload({ payload: data, payloadFile: undefined }), key, id }
+      const event = {
+        name,
+        data: yield* EnqueueOptions.readPayload({ payload: data, payloadFile: undefined }),
+        key,
+        id
+      }
       const events = yield* Events
       const transactions = yield* Transactions
       yield* EventData.check(events, yield* Kinds, event)
       // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
       const [published] = yield* transactions.run(events.publish([event]))
       if (published === undefined) return
-      yield* Console.log(
-        json ? JSON.stringify(published) : reported(published.outcome, published.id, published.jobs)
-      )
+      yield* Console.log(json ? JSON.stringify(published) : reported(published.outcome, published.id, published.jobs))
     }).pipe(
       Effect.catchTag("InvalidEvent", ({ field, reason }) => {
         const what = field === "name" ? "The name" : /^data[.[]/.test(field) ? field : `--${field}`

@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
-import * as Outcome from "../../core/Outcome.js"
 import type { KindDefaults } from "../../core/KindDefaults.js"
+import * as Outcome from "../../core/Outcome.js"
 import * as Core from "../../handlers/Handler.js"
 import * as Job from "../../queue/Job.js"
 import { Queue } from "../../queue/Queue.js"
@@ -30,7 +30,10 @@ export const starter = <In>(
   checkEvent(`startOn of "${workflow}"`, event)
   const as = `${workflow}:start`
   const queue = kind.routed === true ? undefined : kind.queue
-  const subscriber = { ...Job.make(as, { payload: Schema.Unknown, queue }), subscribes: subscriptionOf(event.name, { as }) }
+  const subscriber = {
+    ...Job.make(as, { payload: Schema.Unknown, queue }),
+    subscribes: subscriptionOf(event.name, { as })
+  }
   return Core.make(subscriber, (data, { id, meta }) =>
     Effect.gen(function* () {
       const payload = yield* Effect.tryPromise({ try: async () => encode(data as In), catch: (error) => error })

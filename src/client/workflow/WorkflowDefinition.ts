@@ -101,7 +101,12 @@ const runOf = Effect.fnUntraced(function* (
   isFirst: boolean,
   isPinned: boolean
 ) {
-  const services = { workflows: yield* Workflows, transactions: yield* Transactions, limits: yield* RateLimits, events: yield* Events }
+  const services = {
+    workflows: yield* Workflows,
+    transactions: yield* Transactions,
+    limits: yield* RateLimits,
+    events: yield* Events
+  }
   const runtime = yield* Effect.runtime<never>()
   return new WorkflowRun(workflow, execution, services, runtime, yield* Effect.clock, isFirst, isPinned)
 })

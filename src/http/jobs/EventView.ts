@@ -36,7 +36,7 @@ export const SubscriptionView = Schema.Struct({
   event: Schema.String,
   subscriber: Schema.String,
   createdAt: Instant.Moment,
-  fillFrom: Schema.NullOr(Instant.Moment).annotations({
+  fillFromAt: Schema.NullOr(Instant.Moment).annotations({
     description: "Since when earlier events are still being delivered. Null if there are none to deliver."
   })
 }).annotations({ identifier: "Subscription" })

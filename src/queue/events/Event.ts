@@ -55,5 +55,5 @@ export interface Subscription {
   /** When a process first declared it. */
   readonly createdAt: number
   /** Since when earlier events are being delivered. Undefined if they are delivered, or if there were none to deliver. */
-  readonly fillFrom: number | undefined
+  readonly fillFromAt: number | undefined
 }

@@ -18,9 +18,15 @@ export const check = (
       const kind = known.get(subscriber)
       if (kind === undefined) continue
       yield* Effect.catchTag(checkPayload(kind, data), "InvalidJob", ({ field, reason }) => {
-        const text = reason.replace(/^does not match the schema of the kind "[^"]*": /, "").replace(/\. Fix it, or .*$/s, "")
+        const text = reason
+          .replace(/^does not match the schema of the kind "[^"]*": /, "")
+          .replace(/\. Fix it, or .*$/s, "")
         const at = field.replace(/^payload/, "data")
-        return new InvalidEvent({ index: 0, field: at, reason: `does not match the subscriber "${subscriber}": ${text}` })
+        return new InvalidEvent({
+          index: 0,
+          field: at,
+          reason: `does not match the subscriber "${subscriber}": ${text}`
+        })
       })
     }
   })

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto"
 import { Context, type Duration, Effect, Either, Schema } from "effect"
+import type { BadCursor } from "../../core/BadCursor.js"
 import { type Answer, Expected } from "../../core/ExpectedError.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
-import type { BadCursor } from "../../core/BadCursor.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { OuterTransactionFailed } from "../JobErrors.js"
 import type { RunStatement } from "../Queue.js"
@@ -61,22 +61,28 @@ export class InvalidEvent extends Expected<InvalidEvent>(400, { code: "INVALID_O
 }
 
 /** No event has this id: its retention expired, or its transaction was rolled back or is not committed yet. */
-export class EventNotFound extends Expected<EventNotFound>(404, { code: "INVALID_OPTION", field: "id" })("EventNotFound", {
-  /** Id that was looked up. */
-  id: Schema.String
-}) {
+export class EventNotFound extends Expected<EventNotFound>(404, { code: "INVALID_OPTION", field: "id" })(
+  "EventNotFound",
+  {
+    /** Id that was looked up. */
+    id: Schema.String
+  }
+) {
   override get message(): string {
     return `There is no event ${this.id}. Its retention expired, the transaction that published it was rolled back or is not committed yet, or the id is wrong.`
   }
 }
 
 /** The event has no such subscriber. */
-export class NotSubscribed extends Expected<NotSubscribed>(404, { code: "INVALID_OPTION", field: "subscriber" })("NotSubscribed", {
-  /** Name of the event. */
-  event: Schema.String,
-  /** Name that does not subscribe to it. */
-  subscriber: Schema.String
-}) {
+export class NotSubscribed extends Expected<NotSubscribed>(404, { code: "INVALID_OPTION", field: "subscriber" })(
+  "NotSubscribed",
+  {
+    /** Name of the event. */
+    event: Schema.String,
+    /** Name that does not subscribe to it. */
+    subscriber: Schema.String
+  }
+) {
   override get message(): string {
     return `"${this.subscriber}" does not subscribe to the event "${this.event}". List the subscribers with \`nightshift events subscribers\`.`
   }
@@ -214,9 +220,7 @@ const faultOf = ({ id, key, name }: NewEvent): readonly [string, string] | undef
 }
 
 /** Checks events. Returns them with their data as JSON. */
-export const checked = (
-  events: ReadonlyArray<NewEvent>
-): Either.Either<ReadonlyArray<CheckedEvent>, InvalidEvent> => {
+export const checked = (events: ReadonlyArray<NewEvent>): Either.Either<ReadonlyArray<CheckedEvent>, InvalidEvent> => {
   if (events.length === 0 || events.length > maxEvents) {
     const reason = `must contain 1 to ${maxEvents} events, got ${events.length}`
     return Either.left(new InvalidEvent({ index: 0, field: "events", reason }))

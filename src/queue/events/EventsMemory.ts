@@ -72,7 +72,12 @@ const make = Effect.gen(function* () {
   const deliver = (event: EventRow, kind: RegisteredKind | undefined, id: JobId, now: number, queueOf: Decide) => {
     if (kind === undefined || jobs.get(id) !== undefined) return false
     const { data, id: eventId, key, name, publishedAt } = event
-    const about = { id: eventId, name, publishedAt: new Date(publishedAt).toISOString(), ...(key === undefined ? {} : { key }) }
+    const about = {
+      id: eventId,
+      name,
+      publishedAt: new Date(publishedAt).toISOString(),
+      ...(key === undefined ? {} : { key })
+    }
     const job = jobOf(kind, { id, payload: data, key, meta: { event: about } })
     return Either.isRight(enqueueAll(jobs, () => undefined, [routed(job, queueOf)], now))
   }
@@ -133,10 +138,10 @@ const make = Effect.gen(function* () {
             if (served.includes(kind) && !declared.has(key)) set(subscriptions, key, undefined)
           for (const each of given) {
             const key = keyOf(each.event, each.kind)
-            const fillFrom = each.past === undefined ? undefined : Math.max(0, now - each.past)
-            const fresh = { subscriber: each.kind, createdAt: now, fillFrom }
-            const { createdAt, fillFrom: from } = subscriptions.get(key) ?? fresh
-            set(subscriptions, key, { ...fresh, ...each, createdAt, fillFrom: from })
+            const fillFromAt = each.past === undefined ? undefined : Math.max(0, now - each.past)
+            const fresh = { subscriber: each.kind, createdAt: now, fillFromAt }
+            const { createdAt, fillFromAt: from } = subscriptions.get(key) ?? fresh
+            set(subscriptions, key, { ...fresh, ...each, createdAt, fillFromAt: from })
           }
         }),
         given.some(({ past }) => past !== undefined) ? hints.publish(subscriptionTopic, "all") : Effect.void
@@ -154,18 +159,18 @@ const make = Effect.gen(function* () {
     subscriptions: jobs.atomically(() =>
       [...subscriptions.entries()]
         .sort(([left], [right]) => (left < right ? -1 : 1))
-        .map(([, { createdAt, event, fillFrom, subscriber }]) => ({ event, subscriber, createdAt, fillFrom }))
+        .map(([, { createdAt, event, fillFromAt, subscriber }]) => ({ event, subscriber, createdAt, fillFromAt }))
     ),
     fill: changing((now, known, queueOf) => {
       let made = 0
       for (const [key, subscription] of [...subscriptions]) {
-        const { event: name, fillFrom, kind } = subscription
-        if (fillFrom === undefined) continue
+        const { event: name, fillFromAt, kind } = subscription
+        if (fillFromAt === undefined) continue
         for (const event of [...events.values()]) {
-          if (event.name !== name || event.publishedAt < fillFrom || !fits(subscription, event)) continue
+          if (event.name !== name || event.publishedAt < fillFromAt || !fits(subscription, event)) continue
           if (deliver(event, known.get(kind), jobIdOf(event.id, kind), now, queueOf)) made += 1
         }
-        set(subscriptions, key, { ...subscription, fillFrom: undefined })
+        set(subscriptions, key, { ...subscription, fillFromAt: undefined })
       }
       return { jobs: made, isOpen: false }
     }),
@@ -211,7 +216,10 @@ const make = Effect.gen(function* () {
           [...waits.values()].flatMap((each) => (each.execution === wait.execution ? (each.taken ?? []) : []))
         )
         const isFirst = (event: EventRow) =>
-          event.name === known.event && event.publishedAt >= known.since && !taken.has(event.id) && matches(known.match, event.data)
+          event.name === known.event &&
+          event.publishedAt >= known.since &&
+          !taken.has(event.id) &&
+          matches(known.match, event.data)
         const found = known.taken === undefined ? [...events.values()].find(isFirst) : events.get(known.taken)
         set(waits, key, { ...known, taken: found?.id })
         return found === undefined ? { settled: true } : { data: found.data }
@@ -227,10 +235,15 @@ const make = Effect.gen(function* () {
         })
         .pipe(
           Effect.zipLeft(
-            idleUntil(() => Math.min(...[...events.values()].map((each) => each.publishedAt + Duration.toMillis(olderThan) + 1)))
+            idleUntil(() =>
+              Math.min(...[...events.values()].map((each) => each.publishedAt + Duration.toMillis(olderThan) + 1))
+            )
           )
         )
   })
 })
 
-export const layer: Layer.Layer<Events, never, JobTable | WorkflowTable | Kinds | Routes | Hints> = Layer.effect(Events, make)
+export const layer: Layer.Layer<Events, never, JobTable | WorkflowTable | Kinds | Routes | Hints> = Layer.effect(
+  Events,
+  make
+)

@@ -104,9 +104,7 @@ const make = Effect.gen(function* () {
   const subscriptions = sql(`${schema}.subscription`)
   const waits = sql(`${schema}.event_wait`)
   const jobs = sql(`${schema}.job`)
-  const columns = sql.literal(
-    `id, name, ${millis("published_at")} as published_at, key, own_id, data, replays`
-  )
+  const columns = sql.literal(`id, name, ${millis("published_at")} as published_at, key, own_id, data, replays`)
   const statement = (request: string) => `select ${schema}.publish_events(${request}) as answer`
 
   const count = (stored: ReadonlyArray<StoredJobs>, now: number) => {
@@ -114,7 +112,10 @@ const make = Effect.gen(function* () {
   }
 
   const store = (events: ReadonlyArray<Stamped>, now: number, more: object): Effect.Effect<Answer, DatabaseError> =>
-    Effect.map(direct.rows(statement("$1::text::jsonb"), [requestOf(events, now, more)]), (rows) => rows[0]?.[0] as Answer)
+    Effect.map(
+      direct.rows(statement("$1::text::jsonb"), [requestOf(events, now, more)]),
+      (rows) => rows[0]?.[0] as Answer
+    )
 
   const storeOutside = (events: ReadonlyArray<Stamped>, lock_timeout: string) =>
     Effect.gen(function* () {
@@ -138,7 +139,10 @@ const make = Effect.gen(function* () {
       Effect.map(storeOutside(events, lockTimeouts.batch), (all) => all.map((each) => Exit.succeed(each)))
   })
 
-  const stamped = (events: Parameters<typeof checked>[0], now: number): Either.Either<ReadonlyArray<Stamped>, InvalidEvent> =>
+  const stamped = (
+    events: Parameters<typeof checked>[0],
+    now: number
+  ): Either.Either<ReadonlyArray<Stamped>, InvalidEvent> =>
     Either.map(checked(events), (all) => all.map((event) => ({ ...event, eventId: ids.plain(now) })))
 
   const publish: typeof Events.Service.publish = (given) =>
@@ -221,7 +225,11 @@ const make = Effect.gen(function* () {
       const subscribers = yield* mapErrors(
         sql<{ kind: string }>`select kind from ${subscriptions} where event = ${row.name} order by kind`
       )
-      const made = subscribers.map(({ kind }) => ({ subscriber: kind, id: jobIdOf(id, kind) as string, replayed: false }))
+      const made = subscribers.map(({ kind }) => ({
+        subscriber: kind,
+        id: jobIdOf(id, kind) as string,
+        replayed: false
+      }))
       const replays = row.replays ?? []
       const found = yield* mapErrors(sql<{ id: string; kind: string; state: string }>`
         select id, kind, case
@@ -257,7 +265,10 @@ const make = Effect.gen(function* () {
 
   const fill: typeof Events.Service.fill = Effect.gen(function* () {
     const open = yield* mapErrors(
-      sql<{ event: string; kind: string }>`select event, kind from ${subscriptions} where fill_from is not null order by 1, 2`
+      sql<{
+        event: string
+        kind: string
+      }>`select event, kind from ${subscriptions} where fill_from is not null order by 1, 2`
     )
     let jobs = 0
     let isOpen = false
@@ -282,8 +293,11 @@ const make = Effect.gen(function* () {
         const event = yield* find(id)
         const job = ids.job(now)
         const rows = yield* mapErrors(
-          sql.unsafe<{ queue: string; kind: string }>(`select * from ${schema}.deliver_events(array[$1::uuid], $2::text,
-            to_timestamp($3::float8 / 1000), $4::uuid)`, [id, kind, now, job])
+          sql.unsafe<{ queue: string; kind: string }>(
+            `select * from ${schema}.deliver_events(array[$1::uuid], $2::text,
+            to_timestamp($3::float8 / 1000), $4::uuid)`,
+            [id, kind, now, job]
+          )
         )
         const [stored] = rows
         if (stored === undefined) return yield* new NotSubscribed({ event: event.name, subscriber: kind })
@@ -312,7 +326,7 @@ const make = Effect.gen(function* () {
             event: row.event,
             subscriber: row.kind,
             createdAt: row.created_at,
-            fillFrom: row.fill_from ?? undefined
+            fillFromAt: row.fill_from ?? undefined
           })
         )
     ),

@@ -12,7 +12,9 @@ const isScalar = (value: unknown) => value === null || ["string", "number", "boo
 /** Reads what was declared, or says what is wrong with it. The paths are sorted, so that equal declarations are equal. */
 export const of = (declared: unknown = {}): Either.Either<Match, string> => {
   if (!Predicate.isRecord(declared))
-    return Either.left(`must be an object of paths and values, such as { "data.order": "A-17" }, got ${shown(declared)}`)
+    return Either.left(
+      `must be an object of paths and values, such as { "data.order": "A-17" }, got ${shown(declared)}`
+    )
   const entries = Object.entries(declared).sort(([left], [right]) => (left < right ? -1 : 1))
   for (const [path, value] of entries) {
     if (!/^data(\.[^.]+)+$/.test(path))
@@ -30,7 +32,9 @@ export const of = (declared: unknown = {}): Either.Either<Match, string> => {
 const valueAt = (data: unknown, path: ReadonlyArray<string>): unknown => {
   let value = data
   for (const name of path) {
-    const isPresent = Array.isArray(value) ? /^\d+$/.test(name) && name in value : Predicate.isRecord(value) && Object.hasOwn(value, name)
+    const isPresent = Array.isArray(value)
+      ? /^\d+$/.test(name) && name in value
+      : Predicate.isRecord(value) && Object.hasOwn(value, name)
     if (!isPresent) return null
     value = (value as Readonly<Record<string, unknown>>)[name]
   }

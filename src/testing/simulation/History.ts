@@ -164,6 +164,8 @@ export class History {
   }> = []
   /** Webhook deliveries that a pod acknowledged, by the sender's id, with the job. */
   readonly delivered = new Map<string, JobId>()
+  /** Events whose publisher got a reply, by its own id: their number. */
+  readonly published = new Map<string, number>()
   /** Uploads whose reply reached the client, and whether the client has acknowledged them. */
   readonly uploads = new Map<UploadId, "stored" | "acked">()
   /** Steps of workflow executions whose record was answered, by job and name, and what was recorded. */

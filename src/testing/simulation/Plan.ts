@@ -45,6 +45,14 @@ export type Step = {
       readonly how: RemoteAct
     }
   | {
+      /** An event that its publisher repeats until a pod answers, and once more. */
+      readonly _tag: "Publish"
+      /** Index of the event, from 1. */
+      readonly nth: number
+      /** The pod that gets the first request; later requests go to the next pods. */
+      readonly pod: string
+    }
+  | {
       /** An operator acts on a job. */
       readonly _tag: "Cancel" | "Requeue" | "RunNow"
       /** Index of the job, from 1. */
@@ -253,7 +261,16 @@ const throughEntryPoints = (
   const uploads = sent("Upload", dice.pick(0, 0, 1, 2)).map((step) =>
     dice.chance(0.6) ? { ...step, pod: podName(dice.whole(1, pods)) } : step
   )
-  return [...steps, ...deliveries, ...uploads]
+  return [...steps, ...deliveries, ...uploads, ...drawEvents(pods, seed, span)]
+}
+
+/** Events with two subscribers. Uses its own random generator too. */
+const drawEvents = (pods: number, seed: number, span: number): ReadonlyArray<Step> => {
+  const dice = new Dice(digest("events", seed))
+  return Array.from({ length: dice.pick(0, 0, 1, 2) }, (_, index): Step => {
+    const pod = podName(dice.whole(1, pods))
+    return { at: dice.whole(0, span), _tag: "Publish", nth: index + 1, pod }
+  })
 }
 
 /** Remote workers that claim from pods. Uses its own random generator too. */
@@ -330,6 +347,8 @@ export const described = (step: Step): string => {
       return `enqueue #${step.nth}${through(step.pod)}`
     case "Deliver":
       return `deliver webhook ${step.nth}`
+    case "Publish":
+      return `publish event ${step.nth}${through(step.pod)}`
     case "Upload":
       return `upload file ${step.nth}${through(step.pod)}`
     case "Work":

@@ -3,6 +3,7 @@ import { Pods } from "../../cluster/Pods.js"
 import { type JobId, makeGenerator } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import { type Received, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
+import { Events } from "../../queue/events/Events.js"
 import { JobAdmin } from "../../queue/JobAdmin.js"
 import type { NewJob } from "../../queue/NewJob.js"
 import { Queue } from "../../queue/Queue.js"
@@ -117,6 +118,8 @@ export class PlanRunner<R> {
         return this.upload(step.nth, step.pod)
       case "Work":
         return new RemoteClient([...pods.values()], checker, step).work
+      case "Publish":
+        return this.publish(step.nth, step.pod)
       case "SkewClock":
         return Effect.sync(() => {
           checker.history.clockSteps += 1
@@ -255,6 +258,19 @@ export class PlanRunner<R> {
         Effect.catchTag(storage.ack(Workload.workspace, id), "UploadNotFound", () => Effect.void)
       )
       trace.note("client", `file ${nth} is acknowledged`)
+    }).pipe(Effect.orDie)
+  }
+
+  /** Publishes an event until a pod answers, and once more: a publisher may repeat a call that succeeded. */
+  private publish(nth: number, pod: string): Effect.Effect<void> {
+    const { history, trace } = this.options.site.checker
+    const event = { name: Workload.event, data: { n: nth }, id: `event-${nth}` }
+    const send = this.untilAnswered(pod, Events, (events) => events.publish([event]))
+    return Effect.gen(function* () {
+      yield* send
+      history.published.set(event.id, nth)
+      trace.note("client", `${event.id} is published`)
+      yield* send
     }).pipe(Effect.orDie)
   }
 

@@ -43,6 +43,13 @@ const Parent = Job.make("parent", { ...shared, queue: "plain" })
 const Child = Job.make("child", { ...shared, queue: "plain" })
 /** Made from webhooks of the source `shop`. */
 const Webhook = Job.make("webhook", { ...shared, queue: "plain" })
+/** The event of the simulation, and the kinds that subscribe to it. */
+export const event = "rung"
+const subscriberOf = (name: string) => ({
+  ...Job.make(name, { ...shared, queue: "plain" }),
+  subscribes: { event, kind: name }
+})
+const subscribers = [subscriberOf("rung.first"), subscriberOf("rung.second")]
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
 /** A workflow execution, and the children that it waits for. */
 const Execution = Job.make(WorkflowWorkload.executionKind, { ...shared, queue: "plain" })
@@ -60,7 +67,8 @@ export const kinds = {
   plain: Plain.name,
   obituary: Obituary.name,
   /** Remote workers run it, and pods do too. */
-  remote: Light.name
+  remote: Light.name,
+  subscribers: subscribers.map(({ name }) => name)
 } as const
 
 /** The queue that remote workers claim from. */
@@ -158,6 +166,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Tick),
     plain(Webhook),
     plain(Leaf),
+    ...subscribers.map(plain),
     WorkflowWorkload.handler((job, n) => misbehave(controls, job, n), controls),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(

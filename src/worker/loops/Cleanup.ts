@@ -49,7 +49,12 @@ export const make = <R>(
         about: "deleting data past its retention",
         schedule: Schedule.spaced(Duration.min(cleanupInterval, janitorInterval)),
         runAtStart: true,
-        steps: [{ name: "jobs", run: jobs }, { name: "batches", run: closedBatches }, { name: "events", run: oldEvents }, ...steps].map((step) => ({
+        steps: [
+          { name: "jobs", run: jobs },
+          { name: "batches", run: closedBatches },
+          { name: "events", run: oldEvents },
+          ...steps
+        ].map((step) => ({
           ...step,
           timeout
         }))

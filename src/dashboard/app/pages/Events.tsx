@@ -17,7 +17,11 @@ import { useMayAct } from "../Session"
 import type { EventDetails, PublishedEvent } from "../Views"
 
 /** The job of one subscriber, with a button that sends the event again. */
-const JobRow = (props: { readonly event: string; readonly job: EventDetails["jobs"][number]; readonly onChange: () => void }) => {
+const JobRow = (props: {
+  readonly event: string
+  readonly job: EventDetails["jobs"][number]
+  readonly onChange: () => void
+}) => {
   const { id, replayed, state, subscriber } = props.job
   const mayAct = useMayAct()
   const replay = () =>

@@ -64,6 +64,18 @@ const webhooks: Invariant = {
     })
 }
 
+const events: Invariant = {
+  name: "event",
+  promise: "an acknowledged event makes one job for each subscriber, however often it is published",
+  atEnd: (history) =>
+    [...history.published].flatMap(([id, n]): ReadonlyArray<Finding> => {
+      const counts = kinds.subscribers.map(
+        (kind) => ofKind(history, kind).filter(({ payload }) => JSON.parse(payload).n === n).length
+      )
+      return counts.every((count) => count === 1) ? [] : [{ found: `${id} has ${counts.join(" and ")} jobs` }]
+    })
+}
+
 const inbox: Invariant = {
   name: "uploads",
   promise: "a stored file stays in the inbox until it is acknowledged, and not longer",
@@ -74,4 +86,4 @@ const inbox: Invariant = {
     })
 }
 
-export const all: ReadonlyArray<Invariant> = [childWithParent, tokens, obituaries, webhooks, inbox]
+export const all: ReadonlyArray<Invariant> = [childWithParent, tokens, obituaries, webhooks, events, inbox]
