@@ -56,7 +56,7 @@ describe("nightshift fleet move, killed with -9", { timeout: 900_000 }, () => {
             const id = `${queue} ${number}`
             ids.push(id)
             // The later half is certain to be there when the queue moves.
-            const options = { queue, key: `k${number % 2}`, ...(number > 2 ? { delay: "1h" } : {}) }
+            const options = { queue, key: `k${number % 2}`, ...(number > 2 ? { delay: "1h" as const } : {}) }
             await main.enqueue(greet, { id }, options)
           }
           ids.push(`${queue} member`, `${queue} follow-up`)

@@ -131,7 +131,7 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
 
 /** A cell knows nothing of the others, so a rate limit holds in each of them. Says what that is together. */
 const limits = (fleet: Fleet, facts: ReadonlyArray<CellFacts>) =>
-  [...fleet.queues].flatMap(([queue, cells]) => {
+  [...fleet.queues].flatMap(([queue, cells]): ReadonlyArray<Finding> => {
     const rates = cells.flatMap((cell) => {
       const known = facts.find((each) => each.cell === cell)
       return known === undefined ? [] : [{ cell, rate: known.rates.get(queue) }]

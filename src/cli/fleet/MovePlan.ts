@@ -46,11 +46,11 @@ export interface Leaving {
 }
 
 const tieText = {
-  child: (jobs: number, { other, queue }: Mover.Tie, cell: string) =>
+  child: (jobs: string, { other, queue }: Mover.Tie, cell: string) =>
     `Executions of queue ${queue} wait for ${jobs} of queue ${other}, which stays in ${cell}.`,
-  parent: (jobs: number, { other, queue }: Mover.Tie, cell: string) =>
+  parent: (jobs: string, { other, queue }: Mover.Tie, cell: string) =>
     `Executions of queue ${other}, which stays in ${cell}, wait for ${jobs} of queue ${queue}.`,
-  batch: (jobs: number, { other, queue }: Mover.Tie, cell: string) =>
+  batch: (jobs: string, { other, queue }: Mover.Tie, cell: string) =>
     `Batches of queue ${queue} have ${jobs} in queue ${other}, which stays in ${cell}.`
 }
 
