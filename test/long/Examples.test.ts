@@ -62,6 +62,15 @@ const examples: Readonly<Record<string, Example>> = {
     ready: /listening on \S+:(\d+)/,
     use: async ([, port]) => [(await post(`http://localhost:${port}/greetings`, { name: "Grace" })).job, "done"]
   },
+  "mission-control-next": {
+    entry: "worker.ts",
+    ready: /started: serving/,
+    use: async (_, databaseUrl) => {
+      await using shift = await connect(databaseUrl, { log: false })
+      const { greet } = await import("../../examples/mission-control-next/lib/jobs.js")
+      return [(await shift.enqueue(greet, { name: "Grace" })).id, "done"]
+    }
+  },
   "nestjs-module": { entry: "src/main.ts", ready: /placed as job (\S+)/, use: async ([, id]) => [id, "done"] },
   "effect-service": {
     entry: "src/main.ts",

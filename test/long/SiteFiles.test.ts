@@ -82,6 +82,7 @@ describe("the website", () => {
     expect(found("dedupe")[0]).toBe("learn/dedupe.html")
     expect(found("why is my job not running")[0]).toBe("operate/why.html")
     expect(found("pnpm")[0]).toBe("learn/installing.html")
+    expect(found("nextjs")[0]).toBe("operate/mission-control-in-your-app.html#nextjs")
     expect(found("rate limit")[0]).toBe("learn/limits.html")
     expect(found("pgbounc")[0]).toBe("operate/postgresql.html#pgbouncer")
     expect(found("retries")).toEqual(found("retry"))

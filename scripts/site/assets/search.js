@@ -12,7 +12,11 @@ const stem = (word) => {
   return base.length < 3 ? word : base.replace(/([b-df-hj-np-tv-z])\1$/, "$1").replace(/e$/, "")
 }
 
-const wordsOf = (text) => text.match(/[\p{L}\p{N}_]+/gu) ?? []
+/** The words of a text. Next.js is also found as nextjs. */
+const wordsOf = (text) => [
+  ...(text.match(/[\p{L}\p{N}_]+/gu) ?? []),
+  ...(text.match(/\p{L}+\.js\b/giu) ?? []).map((name) => name.replace(".", ""))
+]
 
 /** Prepares the list of pages for searching. */
 export const makeIndex = (pages) => {
