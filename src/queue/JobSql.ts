@@ -369,15 +369,18 @@ export const make = (schema: string) => ({
   group by j.lease
   on conflict (id) do update set jobs = lease.jobs || excluded.jobs`,
 
-  /** Deletes jobs of one retention class that finished in a time range. */
+  /** Deletes jobs of one retention class that finished in a time range, but not their logs. A job whose log is being written stays. */
   purge: hot(`
   with old as materialized (
     select id, woken, dedupe_key from ${schema}.job
     where finished_at >= ${instant("$2")} and finished_at < ${instant("$3")} and status = $1
       and (queue = any($4::text[])) = $5::boolean
     order by finished_at limit $6::int for update skip locked
-  ), ${WorkflowSql.forgotten(schema, "old")}
-  delete from ${schema}.job j using old where j.id = old.id`),
+  ), ${WorkflowSql.forgottenSteps(schema, "old")}
+  delete from ${schema}.job j using old where j.id = old.id returning j.id`),
+
+  /** Deletes the logs of purged jobs. A statement of its own: that of the purge does not see logs that were written meanwhile. */
+  purgeLogs: `delete from ${schema}.job_log where job_id = any($1::uuid[])`,
 
   ...InsertSql.make(schema),
   ...FollowUpSql.make(schema),

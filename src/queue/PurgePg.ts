@@ -37,18 +37,13 @@ export const make = (
   const memory = new RetentionMemory()
 
   const purgeBatch = (group: RetentionClass, from: number, until: number): Effect.Effect<number, DatabaseError> =>
-    Effect.map(
-      mapErrors(
-        sql.unsafe(statements.purge, [
-          group.status,
-          from,
-          until,
-          SqlArrays.ofTexts(group.queues),
-          group.onlyThese,
-          batch
-        ]).raw
-      ),
-      (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
+    transaction(
+      Effect.gen(function* () {
+        const range = [group.status, from, until, SqlArrays.ofTexts(group.queues), group.onlyThese, batch]
+        const gone = yield* mapErrors(sql.unsafe<{ id: string }>(statements.purge, range))
+        if (gone.length > 0) yield* mapErrors(sql.unsafe(statements.purgeLogs, [gone.map(({ id }) => id)]))
+        return gone.length
+      })
     )
 
   const fenced = <A, E>(

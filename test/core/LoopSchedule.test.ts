@@ -34,6 +34,7 @@ const start = (dueAtSecond = Number.POSITIVE_INFINITY) =>
       })
     })
     yield* Effect.forkScoped(repeatLoop(loop))
+    yield* TestClock.adjust(0)
     const read = (next: string | undefined) => {
       version = next
       for (const listener of listeners) listener()

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Clock, Duration, Effect, Schedule, TestClock } from "effect"
+import { Audit } from "../../src/access/Audit.js"
+import * as Snoozes from "../../src/http/admin/Snoozes.js"
+import * as AccessMemory from "../support/AccessMemory.js"
 import { backends, TestServer } from "./TestServer.js"
 
 const snoozes = Effect.flatMap(TestServer, ({ viewer }) =>
@@ -53,5 +56,39 @@ describe.each(backends)("on %s, POST /api/v1/snoozes", (_, layer) => {
       ])
       expect(yield* snoozes).toEqual([])
     }).pipe(Effect.provide(layer()))
+  )
+})
+
+describe("the current snoozes", () => {
+  it.effect("are read from a week of the audit log once, and from its last hour after that", () =>
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const reads: Array<number> = []
+      const current = Snoozes.make({
+        ...audit,
+        list: (filter, page) =>
+          Effect.zipRight(
+            Effect.map(Clock.currentTimeMillis, (now) => reads.push(now - (filter.since ?? 0))),
+            audit.list(filter, page)
+          )
+      })
+      const act = (name: string, incident: string, after?: object) =>
+        audit.record({ who: "ann", act: name, target: incident, reason: "later", after })
+      const day = Duration.toMillis("1 day")
+      yield* TestClock.adjust("30 days")
+      const snoozed = (until: number) => ({ text: "late", until: 30 * day + until, jobs: 1 })
+      yield* act(Snoozes.acts.snooze, "first", snoozed(7 * day))
+      yield* TestClock.adjust("1 second")
+      yield* act(Snoozes.acts.snooze, "second", snoozed(day))
+      yield* TestClock.adjust("1 second")
+      expect((yield* current).map(({ incident }) => incident)).toEqual(["second", "first"])
+      yield* TestClock.adjust("2 hours")
+      yield* act(Snoozes.acts.wake, "second")
+      yield* act(Snoozes.acts.snooze, "third", snoozed(day))
+      expect((yield* current).map(({ incident }) => incident)).toEqual(["third", "first"])
+      yield* TestClock.adjust("8 days")
+      expect(yield* current).toEqual([])
+      expect(reads.map(Duration.millis)).toEqual([Duration.days(7), Duration.hours(3), Duration.days(7)])
+    }).pipe(Effect.provide(AccessMemory.layer))
   )
 })

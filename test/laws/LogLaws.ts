@@ -197,4 +197,15 @@ export const logLaws = (law: Law): void => {
       ])
     })
   )
+
+  law("logs are there again after the delete of their job is undone", (line) =>
+    Effect.gen(function* () {
+      const job = yield* line.run()
+      yield* line.queue.finalize([{ id: job.id, lease: job.lease, end: ends.dead, log: log(job, ["a"]) }])
+      const act = yield* line.newId
+      yield* line.jobAdmin.recordingUndo(act).remove(job.id)
+      yield* line.jobAdmin.undo(job.id, act)
+      expect(yield* shown(line, job)).toEqual([[1, 0, "a"]])
+    })
+  )
 }

@@ -1,10 +1,10 @@
 import { expect, it, layer } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Duration, Effect, Fiber, Layer, Logger, Schedule } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { End } from "../../src/queue/AttemptEnd.js"
-import { type AttemptLog, inStatements, perStatement } from "../../src/queue/logs/JobLogs.js"
+import { type AttemptLog, inStatements, JobLogs, perStatement } from "../../src/queue/logs/JobLogs.js"
 import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -65,6 +65,40 @@ layer(house, { excludeTestServices: true })("a log that cannot be stored", (it) 
         })
       )
       expect(state).toBe("done")
+    })
+  )
+})
+
+layer(house, { excludeTestServices: true })("a log that is written while its job is purged", (it) => {
+  it.scoped("is deleted with its job", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const queue = yield* Queue
+      const logs = yield* JobLogs
+      yield* queue.enqueue([{ queue: "purged", kind: "k", version: 1, payload: {}, attempts: 1 }])
+      const [job] = yield* queue.claim({ queue: "purged", pod: (yield* makeGenerator).pod(0), limit: 1 })
+      if (job === undefined) return yield* Effect.dieMessage("no job is due")
+      // The write has read the job and waits for another one of the same row.
+      const other = yield* TestDatabase.connection
+      const run = (text: string, values: ReadonlyArray<unknown> = []) =>
+        Effect.promise(async () => (await other.query(text, [...values])).rows)
+      yield* run("begin")
+      const row = [job.id, job.lease]
+      yield* run(
+        "insert into nightshift.job_log (job_id, lease, attempt, count, total, lines) values ($1, $2, 1, 1, 1, '')",
+        row
+      )
+      const written = yield* Effect.fork(logs.write([logOf(job)]))
+      const waiting = run("select from pg_locks where not granted and locktype = 'transactionid'")
+      yield* Effect.repeat(waiting, { until: (rows) => rows.length > 0, schedule: Schedule.spaced("10 millis") })
+      yield* queue.finalize([{ id: job.id, lease: job.lease, end: End.Done({ result: undefined }) }])
+      yield* sql`update nightshift.job set finished_at = finished_at - interval '1 second' where id = ${job.id}`
+      yield* queue.purge(Duration.zero)
+      yield* run("rollback")
+      yield* Fiber.join(written)
+      yield* queue.purge(Duration.zero)
+      expect(yield* sql`select from nightshift.job where id = ${job.id}`).toEqual([])
+      expect(yield* sql`select from nightshift.job_log where job_id = ${job.id}`).toEqual([])
     })
   )
 })

@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect, Schema } from "effect"
-import { Audit, type AuditEntry } from "../../access/Audit.js"
+import type { Audit, AuditEntry } from "../../access/Audit.js"
 import { Expected } from "../../core/ExpectedError.js"
 import { pageLimits } from "../Contract.js"
 
@@ -41,20 +41,35 @@ const isSnoozed = Schema.is(Schema.Struct({ text: Schema.String, until: Schema.N
 const snoozeOf = ({ after, at, id, reason = "", target, who }: AuditEntry): ReadonlyArray<Snooze> =>
   isSnoozed(after) ? [{ id, incident: target, at, who, reason, ...after }] : []
 
-/** The snoozes that have not ended, newest first. */
-export const current = Effect.gen(function* () {
-  const audit = yield* Audit
-  const now = yield* Clock.currentTimeMillis
-  const filter = { act: "incident", since: now - Duration.toMillis(maxSnooze) }
-  const newest = new Map<string, AuditEntry>()
-  let cursor: string | undefined
-  do {
-    const page = yield* audit.list(filter, { limit: pageLimits.max, cursor })
-    for (const entry of page.entries) if (!newest.has(entry.target)) newest.set(entry.target, entry)
-    cursor = page.next
-  } while (cursor !== undefined)
-  return [...newest.values()]
-    .filter(({ act }) => act === acts.snooze)
-    .flatMap(snoozeOf)
-    .filter(({ until }) => until > now)
-})
+/** Entries may become visible this much later than their time, in milliseconds: in a long transaction, or on a replica. */
+const overlap = Duration.toMillis("1 hour")
+
+/**
+ * Returns an effect with the snoozes that have not ended, newest first. Its first run reads the audit entries of a week, later ones
+ * those since the hour before the last run.
+ */
+export const make = (
+  audit: typeof Audit.Service
+): Effect.Effect<ReadonlyArray<Snooze>, Effect.Effect.Error<ReturnType<typeof audit.list>>> => {
+  let newest: ReadonlyMap<string, AuditEntry> = new Map()
+  let readAt = Number.NEGATIVE_INFINITY
+  return Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const earliest = now - Duration.toMillis(maxSnooze)
+    const filter = { act: "incident", since: Math.max(earliest, readAt - overlap) }
+    const found = new Map<string, AuditEntry>()
+    let cursor: string | undefined
+    do {
+      const page = yield* audit.list(filter, { limit: pageLimits.max, cursor })
+      for (const entry of page.entries) if (!found.has(entry.target)) found.set(entry.target, entry)
+      cursor = page.next
+    } while (cursor !== undefined)
+    newest = new Map([...newest, ...found].filter(([, { at }]) => at >= earliest))
+    readAt = now
+    return [...newest.values()]
+      .sort((one, other) => (one.id > other.id ? -1 : 1))
+      .filter(({ act }) => act === acts.snooze)
+      .flatMap(snoozeOf)
+      .filter(({ until }) => until > now)
+  })
+}

@@ -87,7 +87,7 @@ export const layer: Layer.Layer<
     const audit = yield* Audit
     const audited = yield* Audited.make
     const ids = yield* makeGenerator
-    const current = Effect.provideService(Snoozes.current, Audit, audit)
+    const current = Snoozes.make(audit)
 
     return handlers
       .handle("list", () => Effect.map(current, (all) => ({ snoozes: all.map(viewOf) })))

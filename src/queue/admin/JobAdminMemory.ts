@@ -6,12 +6,14 @@ import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } 
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
 import { blank, isExecution, type JobRow, toStored } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
+import { LogTable } from "../logs/JobLogsMemory.js"
 import { admit } from "../NewJob.js"
 import type { ExecutionRecords } from "../workflow/ExecutionRecords.js"
 import { WorkflowTable } from "../workflow/WorkflowTableMemory.js"
 
 type Table = typeof JobTable.Service
 type Workflows = typeof WorkflowTable.Service
+type Logs = typeof LogTable.Service
 
 const states: Readonly<Record<Status, ReadonlyArray<State>>> = {
   pending: waitingStates,
@@ -113,6 +115,8 @@ interface UndoRecord {
   readonly below: boolean
   /** The state of a deleted execution. */
   readonly execution?: ExecutionRecords | undefined
+  /** The logs of a deleted job. */
+  readonly logs?: ReturnType<Logs["of"]> | undefined
 }
 
 /** The records of one act, and the jobs whose restore was refused. */
@@ -170,7 +174,7 @@ const restoreBelow = (
   }
 }
 
-const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): typeof JobAdmin.Service => {
+const make = (table: Table, workflows: Workflows, logs: Logs, hints: typeof Hints.Service): typeof JobAdmin.Service => {
   const cancel = act(table, "cancel", ["pending", "running", "dead"])
   const requeue = act(table, "requeue", ["done", "dead"])
   const runNow = act(table, "run now", ["pending"])
@@ -204,10 +208,10 @@ const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): 
   ) => {
     if (kept === undefined) return change
     return (row: JobRow, now: number) => {
-      const execution = deletes ? workflows.recordsOf(row) : undefined
+      const deleted = deletes ? { execution: workflows.recordsOf(row), logs: logs.of(row.id) } : {}
       return Either.map(change(row, now), (changed) => {
         if (row.status === "running" || (!deletes && changed === row)) return changed
-        keep(kept, { before: row, after: deletes ? undefined : changed, at: now, below: false, execution })
+        keep(kept, { before: row, after: deletes ? undefined : changed, at: now, below: false, ...deleted })
         return changed
       })
     }
@@ -270,6 +274,7 @@ const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): 
             onRight: (row) => {
               jobs.delete(id)
               if (own?.execution !== undefined) workflows.revive(row, own.execution)
+              if (own?.logs !== undefined) logs.restore(id, own.logs)
               restoreBelow(table, workflows, row, jobs, now)
               workflows.reconnect(row, (child) => jobs.has(child) && !refused.has(child), now)
               return toStored(table.get(id) ?? row, now)
@@ -302,9 +307,9 @@ const make = (table: Table, workflows: Workflows, hints: typeof Hints.Service): 
   }
 }
 
-export const layer: Layer.Layer<JobAdmin, never, JobTable | WorkflowTable | Hints> = Layer.effect(
+export const layer: Layer.Layer<JobAdmin, never, JobTable | WorkflowTable | LogTable | Hints> = Layer.effect(
   JobAdmin,
   Effect.gen(function* () {
-    return make(yield* JobTable, yield* WorkflowTable, yield* Hints)
+    return make(yield* JobTable, yield* WorkflowTable, yield* LogTable, yield* Hints)
   })
 )

@@ -18,14 +18,15 @@ const fitting = `(
 export const make = (schema: string) => ({
   /**
    * Stores what runs have logged, while they hold their lease. In the order of the ids, because two statements may write the
-   * same rows. Does not lock the jobs: the number of lines orders the writes of a run.
+   * same rows. The number of lines orders the writes of a run. The lock keeps a purge from deleting a job before its log is
+   * written, and conflicts with no other statement of a job that runs.
    */
   writeLogs: hot(`
   with held as materialized (
     select g.* from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::text[]) with ordinality
       as g(id, lease, attempt, count, lines, place)
     join ${schema}.job j on j.id = g.id and j.lease = g.lease
-    where ${few("g.place")}
+    where ${few("g.place")} for key share of j
   ), gone as (
     delete from ${schema}.job_log l using held where l.job_id = held.id and l.attempt <= held.attempt - ${keptAttempts}
   )

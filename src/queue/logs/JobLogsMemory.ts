@@ -39,6 +39,8 @@ export class LogTable extends Context.Tag("nightshift/queue/JobLogsMemory")<
   {
     readonly write: (log: AttemptLog) => void
     readonly of: (id: JobId) => ReadonlyMap<number, LogRow>
+    /** Restores the logs of a deleted job. Part of a change of the job table. */
+    readonly restore: (id: JobId, logs: ReadonlyMap<number, LogRow>) => void
   }
 >() {
   static readonly layer: Layer.Layer<LogTable, never, JobTable> = Layer.effect(
@@ -57,6 +59,7 @@ export class LogTable extends Context.Tag("nightshift/queue/JobLogsMemory")<
       const of = (id: JobId) => logs.get(id) ?? new Map<number, LogRow>()
       return {
         of,
+        restore: set,
         write: (log) => {
           if (jobs.get(log.id)?.run?.lease !== log.lease) return
           const kept = [...of(log.id)].filter(([attempt]) => attempt > log.attempt - keptAttempts)

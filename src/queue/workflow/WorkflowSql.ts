@@ -23,13 +23,16 @@ export const stepTables = ["workflow_step", "workflow_stream", "workflow_chunk",
  * Deletes the logs, journal, streams, tags, waits and links of deleted jobs. For plain jobs all arrays but the first are empty
  * and nothing is read. Logs, steps, streams and tags stay where `keepsSteps` is true: the undo of the delete needs them.
  */
-export const forgotten = (schema: string, old: string, keepsSteps = "false"): string => {
+export const forgotten = (schema: string, old: string, keepsSteps = "false"): string => `forgotten_logs as (
+    delete from ${schema}.job_log where job_id = any(array(select id from ${old} where not ${keepsSteps}))
+  ), ${forgottenSteps(schema, old, keepsSteps)}`
+
+/** The same without the logs. */
+export const forgottenSteps = (schema: string, old: string, keepsSteps = "false"): string => {
   const executions = `any(array(select dedupe_key from ${old} where woken is not null))`
   const ids = `any(array(select id from ${old} where woken is not null and not ${keepsSteps}))`
   const ofJobs = (table: string) => `forgotten_${table} as (delete from ${schema}.${table} where job_id = ${ids})`
-  return `forgotten_logs as (
-    delete from ${schema}.job_log where job_id = any(array(select id from ${old} where not ${keepsSteps}))
-  ), ${stepTables.map(ofJobs).join(", ")}, forgotten_waits as (
+  return `${stepTables.map(ofJobs).join(", ")}, forgotten_waits as (
     delete from ${schema}.workflow_deferred where execution = ${executions}
   ), forgotten_children as (
     delete from ${schema}.workflow_child where parent = ${executions}
