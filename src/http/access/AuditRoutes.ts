@@ -14,7 +14,7 @@ import * as Masked from "./Masked.js"
 const EntryView = Schema.Struct({
   id: Schema.String,
   at: Instant.Moment,
-  who: Schema.String.annotations({ description: "`api:`, `ui:` or `cli:` followed by the role or name." }),
+  who: Schema.String.annotations({ description: "`api:`, `ui:`, `cli:` or `agent:` followed by the role or name." }),
   act: Schema.String,
   target: Schema.String,
   reason: Schema.NullOr(Schema.String),
