@@ -22,6 +22,9 @@ const EntryView = Schema.Struct({
   after: Schema.Unknown
 }).annotations({ identifier: "AuditEntry" })
 
+const AuditPageView = Schema.Struct({ entries: Schema.Array(EntryView), next: Schema.NullOr(Schema.String) })
+export type AuditPageView = typeof AuditPageView.Type
+
 export const group = HttpApiGroup.make("audit").add(
   HttpApiEndpoint.get("list", "/audit")
     .setUrlParams(
@@ -36,7 +39,7 @@ export const group = HttpApiGroup.make("audit").add(
         ...pageQuery
       }).annotations(WireText.strict)
     )
-    .addSuccess(Schema.Struct({ entries: Schema.Array(EntryView), next: Schema.NullOr(Schema.String) }))
+    .addSuccess(AuditPageView)
     .annotateContext(about("List changes made by operators, newest first."))
 )
 
