@@ -44,19 +44,27 @@ const excerptOf = (text: string, words: ReadonlyArray<string>): string => {
   return cut(text.slice(from), excerptLength)
 }
 
+/** Pages about other tools and about tests come last. */
+const weightOf = (page: string) =>
+  /^learn\/(migrating|paths|choosing|workflow-comp)|^operate\/(mutants|faults|soak)/.test(page) ? 0.3 : 1
+
 const countIn = (text: string, word: string) => Math.min(5, text.toLowerCase().split(word).length - 1)
 
-/** The sections that fit best: first those with most of the words, then those that name them in a heading. */
+/** The sections that fit best: with most of the words, and in a heading. */
 export const search = (folder: string, query: string) => {
   const words = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}_-]{2,}/gu) ?? [])].slice(0, 20)
   return pagesIn(folder)
     .flatMap((page) => sectionsOf(folder, page))
     .map((section) => {
+      const { heading, page, text, title } = section
+      // A word in a short section says more than one in a long section.
+      const share = 1 / (1 + text.length / 2_000)
       const scores = words.map(
-        (word) => 6 * countIn(section.heading, word) + 3 * countIn(section.title, word) + countIn(section.text, word)
+        (word) => 6 * countIn(heading, word) + 3 * countIn(title, word) + 2 * share * countIn(text, word)
       )
       const matched = scores.filter((score) => score > 0).length
-      return { ...section, score: matched * 100 + scores.reduce((sum, score) => sum + score, 0), matched }
+      const score = weightOf(page) * matched ** 2 * scores.reduce((sum, one) => sum + one, 0)
+      return { ...section, score, matched }
     })
     .filter(({ matched }) => matched > 0)
     .sort((a, b) => b.score - a.score)

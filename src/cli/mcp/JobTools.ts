@@ -12,7 +12,7 @@ import type { LogsView } from "../../http/jobs/LogsRoutes.js"
 import type { OperationView } from "../../http/jobs/OperationView.js"
 import type { WhyView } from "../../http/jobs/WhyView.js"
 import * as Tool from "./Tool.js"
-import { type Answer, facts, firstLine, json, line, value, when } from "./ToolText.js"
+import { type Answer, counted, facts, firstLine, json, line, value, when } from "./ToolText.js"
 
 // The tools that read jobs and queues.
 
@@ -76,7 +76,7 @@ const incidents = Tool.tool(
       return `${incidentLine(incident, now())}${snooze === undefined ? "" : ` Snoozed until ${snooze.until}: ${line(snooze.reason)}`}`
     })
     return {
-      head: all.length === 0 ? "No incidents." : `${all.length} incidents, most urgent first.`,
+      head: all.length === 0 ? "No incidents." : `${counted(all.length, "incident")}, most urgent first.`,
       data: lines.join("\n"),
       next: all.length === 0 ? undefined : "dead_groups for failing jobs, jobs with a filter, why with the id of a job."
     }
@@ -92,7 +92,7 @@ const queues = Tool.tool(
     const found = all.queues.filter(({ name }) => queue === undefined || name === queue)
     if (queue !== undefined && found.length === 0) throw unknownQueue(queue, all.queues)
     return {
-      head: `${found.length} queues.`,
+      head: `${counted(found.length, "queue")}.`,
       data: found
         .map(({ counts, declared, maxWorkers, name, oldestDueAgeSeconds, paused, throttledUntil, throughput }) => {
           const parts = Object.entries(counts).flatMap(([state, count]) =>
@@ -223,7 +223,7 @@ const logs = Tool.tool(
     const head =
       lines.length === 0
         ? "The handler has logged nothing that is stored."
-        : `${lines.length} lines, the newest ${shown.length} shown.`
+        : `${counted(lines.length, "line")}, the newest ${shown.length} shown.`
     return { head, data: shown.join("\n") }
   }
 )

@@ -4,7 +4,7 @@ import type { ExecutionSummaryView, ExecutionView } from "../../http/workflows/E
 import * as Docs from "./Docs.js"
 import { moreAt } from "./JobTools.js"
 import * as Tool from "./Tool.js"
-import { cut, facts, firstLine, json, line, value, when } from "./ToolText.js"
+import { counted, cut, facts, firstLine, json, line, value, when } from "./ToolText.js"
 
 // The tools that read workflow executions, the audit log and the manual.
 
@@ -30,7 +30,7 @@ const executions = Tool.tool(
       readonly next: string | null
     }
     return {
-      head: `${page.executions.length} executions, newest first.`,
+      head: `${counted(page.executions.length, "execution")}, newest first.`,
       data: page.executions
         .map(({ createdAt, execution, failedStep, lastError, state, stepsDone, waits }) => {
           const waiting = waits.map((wait) => waitText(wait, now())).join(", ")
@@ -55,7 +55,7 @@ const execution = Tool.tool(
     const open = children.filter(({ state }) => state !== "done").slice(0, 20)
     const counts = Object.entries(childCounts).filter(([, count]) => typeof count === "number" && count > 0)
     return {
-      head: `The execution is ${found.state}, ${steps.length} steps in its journal, the last ${Math.min(maxSteps, steps.length)} shown. Its job is ${found.id}.`,
+      head: `The execution is ${found.state}, ${counted(steps.length, "step")} in its journal, the last ${Math.min(maxSteps, steps.length)} shown. Its job is ${found.id}.`,
       data: facts([
         ["execution", line(found.execution)],
         ["started", when(found.createdAt, now())],
@@ -102,7 +102,7 @@ const audit = Tool.tool(
   async (filter, { ask, now }) => {
     const page = (await ask("GET", Tool.path("audit", filter))) as AuditPageView
     return {
-      head: `${page.entries.length} entries, newest first.`,
+      head: `${page.entries.length} shown, newest first.`,
       data: page.entries
         .map(
           ({ act, after, at, reason, target, who }) =>

@@ -23,6 +23,8 @@ export const cut = (text: string, max: number): string =>
     ? text
     : `${text.slice(0, max).replace(/[\ud800-\udbff]$/, "")}… (${text.length - max} more characters)`
 
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`
+
 /** Text of a job in one line. */
 export const line = (text: string): string => cut(printable(text.trim()), limits.line)
 
