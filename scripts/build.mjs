@@ -106,6 +106,38 @@ const yaml = await build({
   minify: true
 })
 
+// The Model Context Protocol server with its SDK, which only `nightshift mcp` loads. The SDK's validator of answers that users
+// give to questions is left out, because no question is asked.
+const mcp = await build({
+  ...shared,
+  entryPoints: { mcp: "src/cli/mcp/Mcp.ts" },
+  outExtension: { ".js": ".cjs" },
+  format: "cjs",
+  splitting: false,
+  minify: true,
+  plugins: [
+    {
+      name: "without-validator",
+      setup: (bundle) => {
+        bundle.onResolve({ filter: /ajv-provider\.js$/ }, ({ path }) => ({ path, namespace: "unused" }))
+        bundle.onLoad({ filter: /.*/, namespace: "unused" }, () => ({
+          contents: "export class AjvJsonSchemaValidator {}"
+        }))
+      }
+    }
+  ]
+})
+const withSharedMcp = (path) => ({
+  name: "with-shared-mcp",
+  setup: (bundle) => {
+    // Not a dynamic import of the file itself: a script with a code cache has none.
+    bundle.onLoad({ filter: /\/src\/cli\/mcp\/Mcp\.ts$/ }, () => ({
+      contents: `export { makeHandler, serveStdio } from "${path}"`
+    }))
+    bundle.onResolve({ filter: /\/mcp\.cjs$/ }, () => ({ path, external: true }))
+  }
+})
+
 // The library: the entry points for programs with Effect, which import Effect from the user's node_modules. `main` is the CLI
 // in that form, used when the process loads a module with handlers of Effect. All other packages are bundled.
 const library = await build({
@@ -122,7 +154,7 @@ const library = await build({
   minifySyntax: true,
   minifyWhitespace: true,
   lineLimit,
-  plugins: [withoutUnused, withSharedYaml("../yaml.cjs")],
+  plugins: [withoutUnused, withSharedYaml("../yaml.cjs"), withSharedMcp("../mcp.cjs")],
   define: { navigator },
   chunkNames: "chunks/[name]-[hash]"
 })
@@ -227,7 +259,7 @@ const cli = await build({
   format: "cjs",
   splitting: false,
   define: { "import.meta.url": "moduleUrl", navigator },
-  plugins: [...whole.plugins, withSharedYaml("./yaml.cjs")],
+  plugins: [withSharedMcp("./mcp.cjs"), ...whole.plugins, withSharedYaml("./yaml.cjs")],
   write: false
 })
 const toAscii = (text) =>
@@ -248,7 +280,7 @@ const pages = await buildPages({
 })
 
 const bundled = [
-  ...[library, promises, serverless, cli, bin, yaml].flatMap(({ metafile }) =>
+  ...[library, promises, serverless, cli, bin, yaml, mcp].flatMap(({ metafile }) =>
     Object.values(metafile.outputs).flatMap(({ inputs }) =>
       Object.keys(inputs).filter((file) => !file.startsWith("unused:"))
     )

@@ -24,6 +24,7 @@ const commands: Readonly<Record<string, () => Promise<{ readonly command: Comman
   migrate: () => import("./MigrateCommand.js"),
   doctor: () => import("./DoctorCommand.js"),
   fleet: () => import("./fleet/FleetCommand.js"),
+  mcp: () => import("./mcp/McpCommand.js"),
   config: () => import("./ConfigCommand.js"),
   simulate: () => import("./simulate/SimulateCommand.js"),
   chaos: () => import("./chaos/ChaosCommand.js")

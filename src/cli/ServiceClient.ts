@@ -15,7 +15,7 @@ export class RequestFailed extends Schema.TaggedError<RequestFailed>()("RequestF
 /** A client of a running service over its HTTP API. */
 export interface ServiceClient {
   readonly url: string
-  /** Sends a request and returns the JSON response. */
+  /** Sends a request and returns the JSON response, or the first event of a stream. */
   readonly ask: (
     method: "GET" | "POST" | "PATCH",
     path: string,
@@ -28,26 +28,41 @@ export interface RequestOptions {
   readonly form?: FormData
   /** Reason recorded in the audit log. */
   readonly reason?: string
+  /** The agent that the request is for, in the audit log. */
+  readonly agent?: string
   /** Workspace token to use instead of the admin token. */
   readonly token?: string
 }
 
+/** The data of the first event that has some. Ends the stream. */
+const firstEvent = async (body: ReadableStream<Uint8Array>): Promise<string> => {
+  let text = ""
+  for await (const part of body.pipeThrough(new TextDecoderStream())) {
+    text += part
+    const [, data] = /^data: ?(.*)\n/m.exec(text) ?? []
+    if (data !== undefined) return data
+  }
+  throw new Error("the stream ended before its first event")
+}
+
 export const make = (url: string, admin: Redacted.Redacted): ServiceClient => ({
   url,
-  ask: (method, path, { body, form, reason, token = Redacted.value(admin) } = {}) =>
+  ask: (method, path, { agent, body, form, reason, token = Redacted.value(admin) } = {}) =>
     Effect.tryPromise({
       try: async (signal) => {
         const headers = {
           authorization: `Bearer ${token}`,
           ...(body === undefined ? {} : { "content-type": "application/json" }),
-          ...(reason === undefined ? {} : { "x-reason": reason })
+          ...(agent === undefined ? {} : { "x-agent": agent.replace(/[^\x20-\x7e]/g, "-") }),
+          ...(reason === undefined ? {} : { "x-reason": encodeURIComponent(reason) })
         }
         const content = form ?? (body === undefined ? null : JSON.stringify(body))
         const response = await fetch(`${url}${path}`, { method, headers, body: content, signal })
+        const type = response.headers.get("content-type") ?? ""
+        if (type.includes("event-stream") && response.body !== null) return JSON.parse(await firstEvent(response.body))
         const text = await response.text()
         if (!response.ok) throw new RequestFailed({ path, status: response.status, reason: text })
-        const isJson = response.headers.get("content-type")?.includes("json") === true
-        return isJson ? JSON.parse(text) : text
+        return type.includes("json") ? JSON.parse(text) : text
       },
       catch: (error) => {
         if (error instanceof RequestFailed) return error

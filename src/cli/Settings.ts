@@ -26,6 +26,7 @@ import * as ClusterConfig from "../worker/ClusterConfig.js"
 import * as WorkerConfig from "../worker/WorkerConfig.js"
 import * as Environment from "./Environment.js"
 import * as FleetFlags from "./FleetFlags.js"
+import * as McpConfig from "./mcp/McpConfig.js"
 import * as PullConfig from "./uploads/PullConfig.js"
 
 /** Settings that belong together, under the heading of the settings page. */
@@ -45,7 +46,13 @@ const section = (
 /** All settings in reading order. */
 export const sections: ReadonlyArray<Section> = [
   section("Database", DatabaseConfig.settings),
-  section("HTTP server and access", ServerConfig.settings, AccessConfig.settings, AccessCleanup.settings),
+  section(
+    "HTTP server and access",
+    ServerConfig.settings,
+    AccessConfig.settings,
+    AccessCleanup.settings,
+    McpConfig.settings
+  ),
   section("Worker", WorkerConfig.settings, HealthOptions.settings, RouteConfig.settings),
   section("Cluster and scheduler", ClusterConfig.settings, DatabaseClock.settings, SchedulerConfig.settings),
   section("Fleet", FleetConfig.settings),

@@ -21,3 +21,9 @@ export const text = ({ kind, value }: Count, format: (value: number) => string =
   if (kind === "atLeast") return `${format(value)}+`
   return kind === "estimate" && value > 0 ? `~${format(value)}` : format(value)
 }
+
+/** Formats a number in short form: `9,999`, `10.5K`. */
+export const brief = (value: number): string =>
+  value < 10_000
+    ? value.toLocaleString()
+    : new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(value)

@@ -46,5 +46,8 @@ export const migrationsDirectory: string = join(here.root, "migrations")
 /** The built pages of Mission Control. */
 export const dashboardDirectory: string = join(here.root, "dist", "ui")
 
+/** The manual. A package contains most of it. */
+export const docsDirectory: string = join(here.root, "docs")
+
 /** The built Node module hooks for TypeScript. */
 export const typescriptHooks: string = join(here.root, "dist", "typescript.js")

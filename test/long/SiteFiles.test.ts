@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -95,7 +95,12 @@ describe("the website", () => {
     const links = [...text("llms.txt").matchAll(/\]\(([^)]+\.md)\)/g)].map(([, path = ""]) => path)
     expect(links.length).toBeGreaterThan(60)
     expect(links.filter((path) => !existsSync(join(folder, path)))).toEqual([])
-    expect(text("llms-full.txt")).toContain("# Getting started")
+    const pages = readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" }).filter(
+      (page) => page.endsWith(".md") && !page.startsWith("adr/") && page !== "README.md"
+    )
+    expect(pages.filter((page) => !links.includes(page))).toEqual([])
+    const full = text("llms-full.txt")
+    expect(pages.filter((page) => !full.includes(readFileSync(join(root, "docs", page), "utf8").trim()))).toEqual([])
   })
 
   it("has every name that programs can import", () => {

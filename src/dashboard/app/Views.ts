@@ -112,11 +112,7 @@ export const stateText = (state: string, reason: string | null): string =>
 /** Formats a count; `+` marks a lower bound. */
 export const countText = ({ count, exact }: Total): string => `${count.toLocaleString()}${exact ? "" : "+"}`
 
-/** Formats a count in short form: `9,999`, `10.5K`. */
-export const brief = (count: number): string =>
-  count < 10_000
-    ? count.toLocaleString()
-    : new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(count)
+export const { brief } = Count
 
 /** The number of jobs in a state: `~` marks an estimate, `+` a lower bound. */
 export const stateCount = (queues: ReadonlyArray<Pick<Queue, "counts">>, state: State): string =>

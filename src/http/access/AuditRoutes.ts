@@ -14,13 +14,16 @@ import * as Masked from "./Masked.js"
 const EntryView = Schema.Struct({
   id: Schema.String,
   at: Instant.Moment,
-  who: Schema.String.annotations({ description: "`api:`, `ui:` or `cli:` followed by the role or name." }),
+  who: Schema.String.annotations({ description: "`api:`, `ui:`, `cli:` or `agent:` followed by the role or name." }),
   act: Schema.String,
   target: Schema.String,
   reason: Schema.NullOr(Schema.String),
   before: Schema.Unknown,
   after: Schema.Unknown
 }).annotations({ identifier: "AuditEntry" })
+
+const AuditPageView = Schema.Struct({ entries: Schema.Array(EntryView), next: Schema.NullOr(Schema.String) })
+export type AuditPageView = typeof AuditPageView.Type
 
 export const group = HttpApiGroup.make("audit").add(
   HttpApiEndpoint.get("list", "/audit")
@@ -36,7 +39,7 @@ export const group = HttpApiGroup.make("audit").add(
         ...pageQuery
       }).annotations(WireText.strict)
     )
-    .addSuccess(Schema.Struct({ entries: Schema.Array(EntryView), next: Schema.NullOr(Schema.String) }))
+    .addSuccess(AuditPageView)
     .annotateContext(about("List changes made by operators, newest first."))
 )
 

@@ -78,6 +78,10 @@ export const reasonOf = ({ headers }: Request): string | undefined => {
   }
 }
 
+/** The name that a program gives for the language model it acts for. Colons separate the parts of an author. */
+const agentOf = ({ headers }: Request): string | undefined =>
+  headers["x-agent"]?.replace(/[^\w./@ -]+/g, "-").slice(0, 100)
+
 export interface Registers {
   readonly sessions: typeof Sessions.Service
   readonly attempts: typeof Attempts.Service
@@ -111,7 +115,9 @@ export const identify = (
         return { who: worker.who, role: "worker", queues: worker.queues, until: undefined, session: undefined, reason }
       }
       if (role === undefined) return yield* unauthorized(config, "a token")
-      return { who: `api:${role}`, role, until: undefined, session: undefined, reason }
+      const agent = agentOf(request)
+      const who = agent === undefined ? `api:${role}` : `agent:${agent}`
+      return { who, role, isAgent: agent !== undefined, until: undefined, session: undefined, reason }
     }
     if (secret === undefined || !isSession(secret)) return yield* unauthorized(config, "no token")
     const session = yield* attempts.lookUp(request, secret, sessions.find(secret, tokens, lasting))

@@ -21,6 +21,8 @@ export interface CallerFacts {
   /** The name in the audit log: how the caller connected and its role or name, such as `api:admin`. */
   readonly who: string
   readonly role: CallerRole
+  /** Whether a program acts for a language model, which sees no more than a viewer. */
+  readonly isAgent?: boolean
   /** The queues that a worker is restricted to. Undefined for all queues. */
   readonly queues?: ReadonlyArray<string> | undefined
   /** When the login expires, in epoch milliseconds; undefined for a token. */
@@ -36,6 +38,9 @@ export interface CallerSession {
   /** Whether the login is still valid. */
   readonly lasts: Effect.Effect<boolean, DatabaseError>
 }
+
+/** Whether hidden fields are shown to the caller. */
+export const seesAll = ({ isAgent, role }: CallerFacts): boolean => role === "admin" && isAgent !== true
 
 /** Sets the reason, for requests that give it in their body. */
 export const withReason =

@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import * as Masking from "../../telemetry/Masking.js"
 import { Forbidden } from "../RequestErrors.js"
 import { AccessConfig } from "./AccessConfig.js"
-import { Caller } from "./Caller.js"
+import { Caller, seesAll } from "./Caller.js"
 
 /** How masked fields are hidden from a viewer. */
 export interface Mask {
@@ -28,13 +28,13 @@ export const make: Effect.Effect<Masked, never, AccessConfig> = Effect.map(Acces
     text: (message, payload) => (message === null ? null : maskText(message, payload))
   }
   const view: Masked["view"] = (whole, hidden) =>
-    Effect.map(Caller, ({ role }) => (role === "admin" || names.length === 0 ? whole : hidden(whole, mask)))
+    Effect.map(Caller, (caller) => (seesAll(caller) || names.length === 0 ? whole : hidden(whole, mask)))
   return {
     view,
     json: (value) => view(value, mask.json),
     checkFilterAllowed: (payload) =>
-      Effect.flatMap(Caller, ({ role }) =>
-        role === "admin" || payload === undefined || !Masking.touches(names, payload)
+      Effect.flatMap(Caller, (caller) =>
+        seesAll(caller) || payload === undefined || !Masking.touches(names, payload)
           ? Effect.void
           : new Forbidden({
               message: "This filter uses fields that NIGHTSHIFT_MASK hides from viewers. Use the admin token."

@@ -210,6 +210,7 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const given = yield* Body.decoded(request, BulkRequest, maxBodyBytes)
           const target = yield* targetOf(given)
+          yield* masked.checkFilterAllowed(target.filter?.payload)
           if (given.dryRun === true) return yield* preview(given, target)
           return HttpServerResponse.unsafeJson(yield* begin(given, target), { status: 202 })
         })

@@ -28,6 +28,13 @@ const GroupView = Schema.Struct({
   })
 }).annotations({ identifier: "DeadGroup" })
 
+const GroupsView = Schema.Struct({
+  groups: Schema.Array(GroupView),
+  looked: Schema.Int.annotations({ description: "Number of jobs examined, newest first." }),
+  sampled: Schema.Boolean.annotations({ description: "Whether older dead jobs were not examined." })
+})
+export type GroupsView = typeof GroupsView.Type
+
 export const group = HttpApiGroup.make("groups").add(
   HttpApiEndpoint.get("dead", "/jobs/groups")
     .setUrlParams(
@@ -38,13 +45,7 @@ export const group = HttpApiGroup.make("groups").add(
         queue: WireText.optional(WireText.Text)
       }).annotations(WireText.strict)
     )
-    .addSuccess(
-      Schema.Struct({
-        groups: Schema.Array(GroupView),
-        looked: Schema.Int.annotations({ description: "Number of jobs examined, newest first." }),
-        sampled: Schema.Boolean.annotations({ description: "Whether older dead jobs were not examined." })
-      })
-    )
+    .addSuccess(GroupsView)
     .annotateContext(about("Group dead jobs by kind, reason and error shape."))
 )
 
