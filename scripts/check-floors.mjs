@@ -25,7 +25,15 @@ const core = "core"
 // missing.
 const inside = {
   queue: [["settings", "search", "logs"], ["workflow"], ["claim", "admin", "why"], ["handoff"], ["enqueue"], ["batch"]],
-  http: [["."], ["access"], ["hooks", "uploads", "workflows", "bots", "jobs", "work"], ["admin"], ["live"], ["server"]]
+  http: [
+    ["."],
+    ["access"],
+    ["hooks", "uploads", "workflows", "bots", "jobs", "work"],
+    ["admin"],
+    ["live"],
+    ["fleet"],
+    ["server"]
+  ]
 }
 
 const sourceFiles = (src) =>

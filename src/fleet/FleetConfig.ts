@@ -7,6 +7,8 @@ import * as FileText from "../gateway/config/FileText.js"
 import type { Cell, Fleet } from "./Fleet.js"
 import * as FleetFile from "./FleetFile.js"
 
+const tokenPattern = /^([\w.~+/=-]{24,})(:admin)?$/
+
 export const settings = {
   fleet: Setting.secret({
     key: "NIGHTSHIFT_FLEET",
@@ -16,7 +18,30 @@ export const settings = {
   cell: Setting.optionalText({
     key: "NIGHTSHIFT_CELL",
     about: "Cell of the fleet that this process serves or a command uses. Same as `--cell`."
-  })
+  }),
+  token: Setting.secret(
+    {
+      key: "NIGHTSHIFT_FLEET_TOKEN",
+      about:
+        "Secret of at least 24 characters that the services of all cells share: Mission Control of each [shows the others](scale.md#mission-control-over-cells). `<token>:admin` also lets admins act on other cells."
+    },
+    (text) =>
+      tokenPattern.test(text)
+        ? Either.right(text)
+        : Either.left("a token of at least 24 characters, such as `<token>` or `<token>:admin`")
+  )
+}
+
+/** What the service of a cell sends to those of other cells, and expects from them. */
+export interface FleetToken {
+  readonly secret: Redacted.Redacted
+  /** Whether admins of one cell may act on another. */
+  readonly mayAct: boolean
+}
+
+const tokenOf = (text: Redacted.Redacted): FleetToken => {
+  const [, secret = "", role] = tokenPattern.exec(Redacted.value(text)) ?? []
+  return { secret: Redacted.make(secret), mayAct: role !== undefined }
 }
 
 /** The declaration of a fleet is invalid. Lists all its problems. */
@@ -108,3 +133,21 @@ export class UnknownCell extends Expected<UnknownCell>(400, { exit: 2 })("Unknow
 /** The cell with this name. */
 export const cellOf = (fleet: Fleet, name: string): Either.Either<Cell, UnknownCell> =>
   Either.fromNullable(fleet.cells.get(name), () => new UnknownCell({ cell: name, known: [...fleet.cells.keys()] }))
+
+/** The cell that a service serves, among the others of its fleet. */
+export interface Membership {
+  readonly fleet: Fleet
+  readonly cell: Cell
+  readonly token: FleetToken | undefined
+}
+
+/** Reads the membership of this process. Undefined if it serves no cell. */
+export const membership: Effect.Effect<Membership | undefined, FleetInvalid | UnknownCell | ConfigError> = Effect.gen(
+  function* () {
+    const name = yield* settings.cell.config
+    if (Option.isNone(name)) return undefined
+    const fleet = yield* required
+    const token = Option.getOrUndefined(Option.map(yield* settings.token.config, tokenOf))
+    return { fleet, cell: yield* cellOf(fleet, name.value), token }
+  }
+)
