@@ -63,7 +63,11 @@ const usualFile = "fleet.yaml"
 const isText = (value: string) => value.includes("\n") || value.startsWith("{")
 
 /** Validates a declaration, with the environment variables that it names. */
-export const parse = (source: string, declaration: unknown): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
+export const parse = (
+  source: string,
+  declaration: unknown,
+  options?: FleetFile.ReadOptions
+): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
   Effect.gen(function* () {
     const variables = new Map<string, string>()
     for (const name of FleetFile.variablesIn(JSON.stringify(declaration) ?? "")) {
@@ -71,53 +75,64 @@ export const parse = (source: string, declaration: unknown): Effect.Effect<Fleet
       if (Option.isSome(value)) variables.set(name, value.value)
     }
     return yield* Either.mapLeft(
-      FleetFile.read(declaration, variables),
+      FleetFile.read(declaration, variables, options),
       (problems) => new FleetInvalid({ source, problems })
     )
   })
 
-const parseText = (source: string, text: string) =>
+const parseText = (source: string, text: string, options?: FleetFile.ReadOptions) =>
   Effect.gen(function* () {
     const yaml = yield* Effect.promise(() => import("../gateway/config/YamlText.js"))
     const parsed = yaml.parse(text)
     if (Either.isLeft(parsed)) return yield* new FleetInvalid({ source, problems: parsed.left })
-    return yield* parse(source, parsed.right)
+    return yield* parse(source, parsed.right, options)
   })
 
 /** Loads a fleet from a file. Undefined if the file does not exist. */
-const fromFile = (path: string): Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> =>
+const fromFile = (
+  path: string,
+  options?: FleetFile.ReadOptions
+): Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> =>
   FileText.read(path).pipe(
     Effect.mapError((problem) => new FleetInvalid({ source: path, problems: [problem] })),
-    Effect.flatMap((text) => (Option.isNone(text) ? Effect.succeed(undefined) : parseText(path, text.value)))
+    Effect.flatMap((text) => (Option.isNone(text) ? Effect.succeed(undefined) : parseText(path, text.value, options)))
   )
 
 /** Loads a fleet from a file that must exist. */
 export const existing = (
   path: string,
-  missing = "the file does not exist"
+  missing = "the file does not exist",
+  options?: FleetFile.ReadOptions
 ): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
-  Effect.flatMap(fromFile(path), (fleet) =>
+  Effect.flatMap(fromFile(path, options), (fleet) =>
     fleet === undefined ? new FleetInvalid({ source: path, problems: [missing] }) : Effect.succeed(fleet)
   )
 
 /** Loads the fleet of NIGHTSHIFT_FLEET, or of `fleet.yaml` if that exists. */
-export const load: Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> = Effect.gen(function* () {
-  const given = Option.map(yield* settings.fleet.config, Redacted.value)
-  if (Option.isNone(given)) return yield* fromFile(usualFile)
-  return yield* isText(given.value)
-    ? parseText("NIGHTSHIFT_FLEET", given.value)
-    : existing(given.value, "the file named by NIGHTSHIFT_FLEET does not exist")
-})
+const load = (options?: FleetFile.ReadOptions): Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> =>
+  Effect.gen(function* () {
+    const given = Option.map(yield* settings.fleet.config, Redacted.value)
+    if (Option.isNone(given)) return yield* fromFile(usualFile, options)
+    return yield* isText(given.value)
+      ? parseText("NIGHTSHIFT_FLEET", given.value, options)
+      : existing(given.value, "the file named by NIGHTSHIFT_FLEET does not exist", options)
+  })
+
+const loadRequired = (options?: FleetFile.ReadOptions): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
+  Effect.flatMap(load(options), (fleet) =>
+    fleet === undefined
+      ? new FleetInvalid({
+          source: usualFile,
+          problems: ["the file does not exist: create it, or set NIGHTSHIFT_FLEET to another file or to its text"]
+        })
+      : Effect.succeed(fleet)
+  )
 
 /** Loads a fleet that must exist. */
-export const required: Effect.Effect<Fleet, FleetInvalid | ConfigError> = Effect.flatMap(load, (fleet) =>
-  fleet === undefined
-    ? new FleetInvalid({
-        source: usualFile,
-        problems: ["the file does not exist: create it, or set NIGHTSHIFT_FLEET to another file or to its text"]
-      })
-    : Effect.succeed(fleet)
-)
+export const required = loadRequired()
+
+/** The same for development: cells without a `database` have an empty URL. */
+export const forDevelopment = loadRequired({ databases: false })
 
 /** The fleet has no cell of this name. */
 export class UnknownCell extends Expected<UnknownCell>(400, { exit: 2 })("UnknownCell", {

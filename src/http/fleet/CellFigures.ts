@@ -55,7 +55,11 @@ export const CellFiguresView = Schema.Struct({
   versions: Schema.Array(Schema.String).annotations({ description: "Versions of its live processes." }),
   oldestDueAt: Schema.NullOr(Schema.String).annotations({ description: "Of queues that are not paused." }),
   warnings: Schema.Array(
-    Schema.Struct({ code: Schema.String, message: Schema.String, subject: Schema.optional(Schema.String) })
+    Schema.Struct({
+      code: Schema.String,
+      message: Schema.String,
+      subject: Schema.optionalWith(Schema.String, { exact: true })
+    })
   ),
   notableQueues: Schema.Array(QueueView.QueueView).annotations({
     description: "Queues with due jobs that are paused, full or not served."

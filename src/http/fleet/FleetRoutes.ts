@@ -146,7 +146,6 @@ export const layer: Layer.Layer<
       .handle("cell", () => own.read)
       .handle("overview", () =>
         Effect.gen(function* () {
-          if (membership === undefined) return yield* new NoFleet()
           if ((yield* Caller).forwarded === true)
             return yield* new Misdirected({
               message: "A cell does not ask other cells for a request that one of them sent."
