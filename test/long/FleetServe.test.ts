@@ -24,8 +24,8 @@ describe("nightshift serve --fleet", () => {
       )
       const env = { NIGHTSHIFT_ADMIN_TOKEN: "sesame", SHUTDOWN_GRACE: "1s" }
       const running = yield* Nightshift.start(["serve", "--fleet", "--port", "0"], { cwd, env })
-      const [text] = yield* Effect.orDie(running.said(/is up with 2 cells[^]*Stop it with Ctrl-C/))
-      const [, main = "", mail = ""] = /main +(http:\S+)\/ui\/[^]*mail +(http:\S+)\/ui\//.exec(text) ?? []
+      const [text] = yield* Effect.orDie(running.said(/is up with 2 cells[\s\S]*Stop it with Ctrl-C/))
+      const [, main = "", mail = ""] = /main +(http:\S+)\/ui\/[\s\S]*mail +(http:\S+)\/ui\//.exec(text) ?? []
       const headers = { authorization: "Bearer sesame" }
       const overview = Effect.promise(async () => {
         const response = await fetch(`${mail}/api/v1/fleet`, { headers })

@@ -1,4 +1,4 @@
-import { Clock, Context, Duration, Effect, Layer, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Predicate, Schema } from "effect"
 import { Expected } from "../../core/ExpectedError.js"
 import type { Cell } from "../../fleet/Fleet.js"
 import type { CallerFacts } from "../access/Caller.js"
@@ -51,9 +51,13 @@ export type CellClient = (request: CellRequest) => Effect.Effect<CellResponse, C
 
 const causeOf = (error: unknown): string => {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  const text = cause instanceof Error ? cause.message || cause.name : String(cause)
-  return text.replace(/\.$/, "")
+  // A name with several addresses fails without a message.
+  const code = Predicate.hasProperty(cause, "code") ? String(cause.code) : "no connection"
+  return (cause instanceof Error ? cause.message || code : String(cause)).replace(/\.$/, "")
 }
+
+/** Whether the request was not sent. */
+const isUnsent = (reason: string) => /ECONNREFUSED|ENOTFOUND|EAI_AGAIN/.test(reason)
 
 /** Why a response is not an answer to the caller: this service was refused, or the address is wrong. */
 const refusalOf = ({ headers, status }: Response): string | undefined => {
@@ -82,14 +86,12 @@ const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell
     Effect.gen(function* () {
       const isChange = method !== "GET" && method !== "HEAD"
       const failed = (reason: string, maybeDone = false) =>
-        new CellUnreachable({ cell: to.name, reason, maybeDone: maybeDone && isChange })
+        new CellUnreachable({ cell: to.name, reason, maybeDone: maybeDone && isChange && !isUnsent(reason) })
       const url = addressOf(api, path)
       if (url === undefined) return yield* failed("the path leads out of its API")
       const now = yield* Clock.currentTimeMillis
       if (down !== undefined && (open > 0 || now - triedAt < retryAfter)) return yield* failed(down)
       if (open >= maxOpen) return yield* failed(`${maxOpen} requests are waiting for it already`)
-      open += 1
-      triedAt = now
       const send = async (signal: AbortSignal): Promise<Response | CellResponse> => {
         const response = await fetch(url, {
           method,
@@ -109,7 +111,7 @@ const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell
           body: stream ?? new Uint8Array(await response.arrayBuffer())
         }
       }
-      const answer = yield* Effect.tryPromise({ try: send, catch: (error) => failed(causeOf(error), true) }).pipe(
+      const request = Effect.tryPromise({ try: send, catch: (error) => failed(causeOf(error), true) }).pipe(
         Effect.timeoutFail({
           duration: longest,
           onTimeout: () => failed(`no response within ${Duration.toSeconds(longest)} s`, true)
@@ -123,12 +125,18 @@ const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell
             Effect.sync(() => {
               down = undefined
             })
+        })
+      )
+      const answer = yield* Effect.acquireUseRelease(
+        Effect.sync(() => {
+          open += 1
+          triedAt = now
         }),
-        Effect.ensuring(
+        () => request,
+        () =>
           Effect.sync(() => {
             open -= 1
           })
-        )
       )
       return answer instanceof Response ? yield* failed(refusalOf(answer) ?? "") : answer
     })

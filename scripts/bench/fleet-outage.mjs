@@ -1,5 +1,5 @@
 // Enqueues of two cells of a fleet while the server of a third is up, and while it is stopped and its enqueues fail.
-// `node scripts/bench/fleet.mjs [enqueues per cell and phase]` prints percentiles in milliseconds. Needs a build.
+// `node scripts/bench/fleet-outage.mjs [enqueues per cell and phase]` prints percentiles in milliseconds. Needs a build.
 import { setTimeout as sleep } from "node:timers/promises"
 import { connect, job } from "../../dist/client.js"
 import { startPostgres } from "./postgres.mjs"
