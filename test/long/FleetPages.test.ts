@@ -1,9 +1,9 @@
 import { writeFileSync } from "node:fs"
-import { createServer } from "node:net"
 import { join } from "node:path"
 import { expect, layer } from "@effect/vitest"
 import { Effect, Fiber, Option, Redacted } from "effect"
 import type { Page } from "playwright-core"
+import { freePort } from "../../src/database/embedded/EmbeddedPostgres.js"
 import * as FaultServer from "../faults/FaultServer.js"
 import { button, state, step, until } from "../journeys/fixtures/OperatorSteps.js"
 import { Browser } from "../support/Browser.js"
@@ -11,13 +11,6 @@ import * as Nightshift from "../support/Nightshift.js"
 
 const names = ["main", "mail", "mail-2"] as const
 type Name = (typeof names)[number]
-
-const freePort = Effect.async<number>((resume) => {
-  const probe = createServer().listen(0, "127.0.0.1", () => {
-    const address = probe.address()
-    probe.close(() => resume(Effect.succeed(typeof address === "object" ? (address?.port ?? 0) : 0)))
-  })
-})
 
 const headers = { authorization: "Bearer sesame", "content-type": "application/json" }
 

@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto"
-import { createServer } from "node:net"
 import { join } from "node:path"
 import { Console, Context, Deferred, Effect, Layer, Option, Redacted } from "effect"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import * as DatabaseUrl from "../../database/DatabaseUrl.js"
 import * as DataDirectory from "../../database/embedded/DataDirectory.js"
-import { EmbeddedPostgres, layerDurable } from "../../database/embedded/EmbeddedPostgres.js"
+import { EmbeddedPostgres, freePort, layerDurable } from "../../database/embedded/EmbeddedPostgres.js"
 import { inDirectory } from "../../database/embedded/EmbeddedPostgresError.js"
 import * as Package from "../../database/Package.js"
 import type { Cell, Fleet } from "../../fleet/Fleet.js"
@@ -18,13 +17,6 @@ import * as Serve from "../Serve.js"
 import * as Settings from "../Settings.js"
 
 // All cells of a fleet in one process, for development. Each runs as `serve --cell` would.
-
-const freePort = Effect.async<number>((resume) => {
-  const probe = createServer().listen(0, "127.0.0.1", () => {
-    const address = probe.address()
-    probe.close(() => resume(Effect.succeed(typeof address === "object" ? (address?.port ?? 0) : 0)))
-  })
-})
 
 /** The connection string of a cell: its own, or that of an embedded server in the directory. */
 const databaseOf = (cell: Cell, directory: string) =>
@@ -104,6 +96,8 @@ export const serve = (module: string | undefined, flags: Environment.Texts) =>
     )
     const file = join(directory, "fleet.yaml")
     const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+    // The file contains passwords.
+    yield* DataDirectory.writeWhole(join(directory, ".gitignore"), "*\n", owner)
     yield* DataDirectory.writeWhole(file, `${JSON.stringify(declarationOf(fleet, cells), null, 2)}\n`, owner)
     const shared = {
       ...flags,

@@ -30,7 +30,7 @@ const prefix = `${apiPrefix}/cells/`
 /** The cell, and the path and query in it. */
 const partsOf = (url: string) => {
   const [, name = "", rest = ""] = /^([^/?]*)\/?(.*)$/s.exec(url.slice(url.indexOf(prefix) + prefix.length)) ?? []
-  return { name: decodeURIComponent(name), rest }
+  return { name, rest }
 }
 
 const forward = Effect.gen(function* () {
@@ -43,7 +43,8 @@ const forward = Effect.gen(function* () {
   const relay = (source: ReadableStreamDefaultReader<Uint8Array>) =>
     Effect.gen(function* () {
       const { session } = yield* Caller
-      const body = yield* streams.open(session)
+      const leave = Effect.sync(() => void source.cancel().catch(() => {}))
+      const body = yield* Effect.tapError(streams.open(session), () => leave)
       const text = new TextDecoder()
       const next = Effect.tryPromise(() => source.read())
       const feed = Effect.gen(function* () {
@@ -51,11 +52,7 @@ const forward = Effect.gen(function* () {
           body.send(text.decode(piece.value, { stream: true }))
           yield* body.room
         }
-      }).pipe(
-        Effect.ignore,
-        Effect.ensuring(Effect.sync(() => body.finish())),
-        Effect.ensuring(Effect.sync(() => void source.cancel().catch(() => {})))
-      )
+      }).pipe(Effect.ignore, Effect.ensuring(Effect.sync(() => body.finish())), Effect.ensuring(leave))
       const feeding = yield* Effect.forkIn(feed, scope)
       body.once("close", () => feeding.unsafeInterruptAsFork(FiberId.none))
       return HttpServerResponse.raw(body, { headers: eventHeaders })
