@@ -77,7 +77,7 @@ describe("nightshift --cell", () => {
       const given = { NIGHTSHIFT_FLEET: "{ cells: { main: {} } }" }
       expect(yield* call(["jobs", "list", "--cell", "main"], given)).toMatchObject({
         code: 2,
-        stderr: expect.stringContaining("cells.main.database is missing")
+        stderr: expect.stringContaining("cells.main.database: is missing")
       })
     })
   )
