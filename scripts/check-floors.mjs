@@ -32,7 +32,15 @@ const inside = {
     ["enqueue"],
     ["batch", "events"]
   ],
-  http: [["."], ["access"], ["hooks", "uploads", "workflows", "bots", "jobs", "work"], ["admin"], ["live"], ["server"]]
+  http: [
+    ["."],
+    ["access"],
+    ["hooks", "uploads", "workflows", "bots", "jobs", "work"],
+    ["admin"],
+    ["live"],
+    ["fleet"],
+    ["server"]
+  ]
 }
 
 const sourceFiles = (src) =>

@@ -2,7 +2,9 @@ import { resolve } from "node:path"
 import { Console, DateTime, Effect, identity, Layer, Option, Redacted } from "effect"
 import * as DurationText from "../core/DurationText.js"
 import { Lifecycle } from "../core/Lifecycle.js"
+import { address } from "../database/DatabaseUrl.js"
 import * as Package from "../database/Package.js"
+import * as FleetConfig from "../fleet/FleetConfig.js"
 import * as BotsFile from "../gateway/config/BotsFile.js"
 import { queuesOf as botQueuesOf, type Declarations } from "../gateway/config/Declarations.js"
 import { GatewayConfig } from "../gateway/config/GatewayConfig.js"
@@ -31,15 +33,22 @@ interface Started {
   /** The admin token, if the process generated it. */
   readonly made: Option.Option<Redacted.Redacted>
   readonly hasToken: boolean
+  /** The cell of the fleet, if it was chosen. */
+  readonly cell: Option.Option<string>
 }
 
 const tokenFileOf = ({ directory }: { readonly directory: string }) => `${directory}/admin-token`
 
-const whereDataIs = DatabaseChoice.$match({
-  Served: () => "the PostgreSQL server in DATABASE_URL",
-  Embedded: ({ directory }) => `embedded PostgreSQL in ${directory}`,
-  None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
-})
+const whereDataIs = ({ cell, choice }: Pick<Started, "cell" | "choice">) =>
+  DatabaseChoice.$match(choice, {
+    Served: ({ url }) =>
+      Option.match(cell, {
+        onNone: () => "the PostgreSQL server in DATABASE_URL",
+        onSome: (name) => `cell ${name} of the fleet, at ${address(url)}`
+      }),
+    Embedded: ({ directory }) => `embedded PostgreSQL in ${directory}`,
+    None: () => "none: queues, workers and uploads are off. Set DATABASE_URL or add --embedded to enable them"
+  })
 
 const noToken = "not set: no one can log in, and the API rejects all requests. Set NIGHTSHIFT_ADMIN_TOKEN and restart"
 
@@ -77,14 +86,15 @@ ${title}
   api      ${url}/api/v1/jobs  (contract: ${url}/api/v1/openapi.json)${hooksLine(url, declared)}
   health   ${url}/healthz  ${url}/readyz
   metrics  ${url}/metrics
-  data     ${whereDataIs(choice)}${choice._tag === "None" ? "" : `\n  queues   ${queuesText(served)}`}
+  data     ${whereDataIs(started)}${choice._tag === "None" ? "" : `\n  queues   ${queuesText(served)}`}
 
 Stop it with Ctrl-C.
 `
 }
 
 /** The same for programs that collect logs: one line, which can be read by others and has no token. */
-export const greetingLine = ({ choice, declared, hasToken, made, served, url }: Started, now: DateTime.Utc) => {
+export const greetingLine = (started: Started, now: DateTime.Utc) => {
+  const { cell, choice, declared, hasToken, made, served, url } = started
   const hooks = hooksOf(url, declared).map(({ hook }) => hook)
   return LogLine.json({
     time: DateTime.formatIso(now),
@@ -92,7 +102,8 @@ export const greetingLine = ({ choice, declared, hasToken, made, served, url }: 
     msg: title,
     url,
     ui: `${url}/ui/`,
-    data: whereDataIs(choice),
+    data: whereDataIs(started),
+    ...(Option.isSome(cell) ? { cell: cell.value } : {}),
     ...(hasToken ? {} : { token: noToken }),
     ...(choice._tag === "Embedded" && Option.isSome(made) ? { adminTokenFile: resolve(tokenFileOf(choice)) } : {}),
     ...(choice._tag === "None" ? {} : { queues: served }),
@@ -123,7 +134,7 @@ const queuesOf = (
 const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>
   choice._tag === "Served" ? ServiceLayer.served(choice.url) : ServiceLayer.embedded(choice.server)
 
-const serveApp = (app: App.App, choice: StartedDatabase) =>
+const serveApp = (app: App.App, choice: StartedDatabase, announced: Effect.Effect<unknown> | undefined) =>
   Effect.gen(function* () {
     const loaded = {
       ...app,
@@ -148,7 +159,8 @@ const serveApp = (app: App.App, choice: StartedDatabase) =>
       const { adminToken, viewerToken } = yield* ServerConfig
       const hasToken = Option.isSome(adminToken) || Option.isSome(viewerToken)
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
-      yield* announce({ url, choice, declared, served, made, hasToken })
+      const cell = yield* FleetConfig.settings.cell.config
+      yield* announced ?? announce({ url, choice, declared, served, made, hasToken, cell })
       isStarted = true
       // By then, the first requests and the first rounds of the loops have compiled their code.
       yield* Effect.fork(Effect.delay(Effect.sync(CodeCache.save), "3 seconds"))
@@ -164,11 +176,16 @@ const serveApp = (app: App.App, choice: StartedDatabase) =>
     )
   })
 
-/** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
-export const serve = (module: string | undefined, choice: StartedDatabase) =>
+/**
+ * Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. `announced` runs
+ * in place of the greeting.
+ */
+export const serve = (module: string | undefined, choice: StartedDatabase, announced?: Effect.Effect<unknown>) =>
   Effect.gen(function* () {
     const app = module === undefined ? App.none : yield* App.load(module)
-    yield* serveApp(app, choice).pipe(app.log === undefined ? identity : Effect.provide(Logging.layerOf(app.log)))
+    yield* serveApp(app, choice, announced).pipe(
+      app.log === undefined ? identity : Effect.provide(Logging.layerOf(app.log))
+    )
   }).pipe(
     Effect.provide(
       Layer.mergeAll(ServerConfig.layer, GatewayConfig.layer, WorkerConfig.layer, Lifecycle.layer, Metrics.layer)

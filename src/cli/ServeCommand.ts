@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { DatabaseConfig } from "../database/DatabaseConfig.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
+import { UsageError } from "./Failure.js"
 import * as Command from "./kit/Command.js"
 import * as Input from "./kit/Input.js"
 import * as Settings from "./Settings.js"
@@ -18,6 +19,9 @@ export const command = Command.make({
   about: "Start the service: HTTP server, workers and Mission Control.",
   options: {
     ...CommonOptions.database,
+    fleet: Input.flag(
+      "Start all cells of fleet.yaml in this process, for development. Cells without `database` get an embedded PostgreSQL."
+    ),
     host: Input.optional(Input.text, "Address to listen on (default 127.0.0.1)."),
     port: CommonOptions.port,
     queues: Input.optional(
@@ -31,15 +35,26 @@ export const command = Command.make({
   },
   examples: {
     "nightshift serve --embedded": "start the service with an embedded PostgreSQL",
-    "nightshift serve --port 9000": "start it on the database in DATABASE_URL"
+    "nightshift serve --port 9000": "start it on the database in DATABASE_URL",
+    "nightshift serve --fleet": "start all cells of fleet.yaml, for development"
   },
-  run: (given) =>
-    serve(given.app).pipe(
-      Settings.configuredService({
-        ...CommonOptions.databaseFlags(given),
-        HOST: given.host,
-        PORT: given.port?.toString(),
-        NIGHTSHIFT_QUEUES: given.queues
-      })
-    )
+  run: (given) => {
+    const { app, cell, embedded, fleet, host, port, queues } = given
+    const flags = {
+      ...CommonOptions.databaseFlags(given),
+      HOST: host,
+      PORT: port?.toString(),
+      NIGHTSHIFT_QUEUES: queues
+    }
+    if (!fleet) return Settings.configuredService(flags)(serve(app))
+    return Effect.gen(function* () {
+      if (embedded || cell !== undefined || queues !== undefined)
+        return yield* new UsageError({
+          message:
+            "--fleet takes databases, cells and queues from the fleet file: leave out --embedded, --cell and --queues."
+        })
+      const { serve } = yield* Effect.promise(() => import("./fleet/FleetServe.js"))
+      yield* serve(app, flags)
+    })
+  }
 })

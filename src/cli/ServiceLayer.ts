@@ -18,6 +18,7 @@ import * as GatewaySweeper from "../gateway/GatewaySweeper.js"
 import * as HistoryPg from "../history/HistoryPg.js"
 import { AccessConfig } from "../http/access/AccessConfig.js"
 import * as AdminToken from "../http/access/AdminToken.js"
+import { ServedCell } from "../http/access/ServedCell.js"
 import { ServerConfig } from "../http/ServerConfig.js"
 import { ApiApp } from "../http/server/ApiApp.js"
 import { UiApp } from "../http/server/Pages.js"
@@ -106,7 +107,7 @@ export const onServer = <E, R>(
     Layer.provideMerge(httpServer),
     Layer.provide(Layer.merge(ApiApp.layer, UploadsApp.layer)),
     Layer.provide(RemoteWorkers.layer),
-    Layer.provide([ClusterConfig.layer, AccessConfig.layer, WorkerConfig.layer]),
+    Layer.provide([ClusterConfig.layer, AccessConfig.layer, WorkerConfig.layer, ServedCell.layer]),
     Layer.provide([Gauges.layerDatabase, Gauges.layerJobs, Gauges.layerExecutions]),
     Layer.provide(GatewayLayer.onDatabase(hooks, app)),
     Layer.provideMerge(

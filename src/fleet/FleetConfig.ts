@@ -7,6 +7,8 @@ import * as FileText from "../gateway/config/FileText.js"
 import type { Cell, Fleet } from "./Fleet.js"
 import * as FleetFile from "./FleetFile.js"
 
+const tokenPattern = /^([\w.~+/=-]{24,})(:admin)?$/
+
 export const settings = {
   fleet: Setting.secret({
     key: "NIGHTSHIFT_FLEET",
@@ -16,7 +18,30 @@ export const settings = {
   cell: Setting.optionalText({
     key: "NIGHTSHIFT_CELL",
     about: "Cell of the fleet that this process serves or a command uses. Same as `--cell`."
-  })
+  }),
+  token: Setting.secret(
+    {
+      key: "NIGHTSHIFT_FLEET_TOKEN",
+      about:
+        "Secret of at least 24 characters that the services of all cells share: Mission Control of each [shows the others](scale.md#mission-control-over-cells). `<token>:admin` also lets admins act on other cells."
+    },
+    (text) =>
+      tokenPattern.test(text)
+        ? Either.right(text)
+        : Either.left("a token of at least 24 characters, such as `<token>` or `<token>:admin`")
+  )
+}
+
+/** What the service of a cell sends to those of other cells, and expects from them. */
+export interface FleetToken {
+  readonly secret: Redacted.Redacted
+  /** Whether admins of one cell may act on another. */
+  readonly mayAct: boolean
+}
+
+const tokenOf = (text: Redacted.Redacted): FleetToken => {
+  const [, secret = "", role] = tokenPattern.exec(Redacted.value(text)) ?? []
+  return { secret: Redacted.make(secret), mayAct: role !== undefined }
 }
 
 /** The declaration of a fleet is invalid. Lists all its problems. */
@@ -38,7 +63,11 @@ const usualFile = "fleet.yaml"
 const isText = (value: string) => value.includes("\n") || value.startsWith("{")
 
 /** Validates a declaration, with the environment variables that it names. */
-export const parse = (source: string, declaration: unknown): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
+export const parse = (
+  source: string,
+  declaration: unknown,
+  options?: FleetFile.ReadOptions
+): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
   Effect.gen(function* () {
     const variables = new Map<string, string>()
     for (const name of FleetFile.variablesIn(JSON.stringify(declaration) ?? "")) {
@@ -46,43 +75,58 @@ export const parse = (source: string, declaration: unknown): Effect.Effect<Fleet
       if (Option.isSome(value)) variables.set(name, value.value)
     }
     return yield* Either.mapLeft(
-      FleetFile.read(declaration, variables),
+      FleetFile.read(declaration, variables, options),
       (problems) => new FleetInvalid({ source, problems })
     )
   })
 
-const parseText = (source: string, text: string) =>
+const parseText = (source: string, text: string, options?: FleetFile.ReadOptions) =>
   Effect.gen(function* () {
     const yaml = yield* Effect.promise(() => import("../gateway/config/YamlText.js"))
     const parsed = yaml.parse(text)
     if (Either.isLeft(parsed)) return yield* new FleetInvalid({ source, problems: parsed.left })
-    return yield* parse(source, parsed.right)
+    return yield* parse(source, parsed.right, options)
   })
 
 /** Loads a fleet from a file. Undefined if the file does not exist. */
-const fromFile = (path: string): Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> =>
+const fromFile = (
+  path: string,
+  options?: FleetFile.ReadOptions
+): Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> =>
   FileText.read(path).pipe(
     Effect.mapError((problem) => new FleetInvalid({ source: path, problems: [problem] })),
-    Effect.flatMap((text) => (Option.isNone(text) ? Effect.succeed(undefined) : parseText(path, text.value)))
+    Effect.flatMap((text) => (Option.isNone(text) ? Effect.succeed(undefined) : parseText(path, text.value, options)))
   )
 
 /** Loads a fleet from a file that must exist. */
 export const existing = (
   path: string,
-  missing = "the file does not exist"
+  missing = "the file does not exist",
+  options?: FleetFile.ReadOptions
 ): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
-  Effect.flatMap(fromFile(path), (fleet) =>
+  Effect.flatMap(fromFile(path, options), (fleet) =>
     fleet === undefined ? new FleetInvalid({ source: path, problems: [missing] }) : Effect.succeed(fleet)
   )
 
 /** Loads the fleet of NIGHTSHIFT_FLEET, or of `fleet.yaml` if that exists. */
-export const load: Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> = Effect.gen(function* () {
-  const given = Option.map(yield* settings.fleet.config, Redacted.value)
-  if (Option.isNone(given)) return yield* fromFile(usualFile)
-  return yield* isText(given.value)
-    ? parseText("NIGHTSHIFT_FLEET", given.value)
-    : existing(given.value, "the file named by NIGHTSHIFT_FLEET does not exist")
-})
+const load = (options?: FleetFile.ReadOptions): Effect.Effect<Fleet | undefined, FleetInvalid | ConfigError> =>
+  Effect.gen(function* () {
+    const given = Option.map(yield* settings.fleet.config, Redacted.value)
+    if (Option.isNone(given)) return yield* fromFile(usualFile, options)
+    return yield* isText(given.value)
+      ? parseText("NIGHTSHIFT_FLEET", given.value, options)
+      : existing(given.value, "the file named by NIGHTSHIFT_FLEET does not exist", options)
+  })
+
+const loadRequired = (options?: FleetFile.ReadOptions): Effect.Effect<Fleet, FleetInvalid | ConfigError> =>
+  Effect.flatMap(load(options), (fleet) =>
+    fleet === undefined
+      ? new FleetInvalid({
+          source: usualFile,
+          problems: ["the file does not exist: create it, or set NIGHTSHIFT_FLEET to another file or to its text"]
+        })
+      : Effect.succeed(fleet)
+  )
 
 /** The file of the list. Undefined if NIGHTSHIFT_FLEET has its text. */
 export const file: Effect.Effect<string | undefined, ConfigError> = Effect.map(settings.fleet.config, (given) => {
@@ -91,14 +135,10 @@ export const file: Effect.Effect<string | undefined, ConfigError> = Effect.map(s
 })
 
 /** Loads a fleet that must exist. */
-export const required: Effect.Effect<Fleet, FleetInvalid | ConfigError> = Effect.flatMap(load, (fleet) =>
-  fleet === undefined
-    ? new FleetInvalid({
-        source: usualFile,
-        problems: ["the file does not exist: create it, or set NIGHTSHIFT_FLEET to another file or to its text"]
-      })
-    : Effect.succeed(fleet)
-)
+export const required = loadRequired()
+
+/** The same for development: cells without a `database` have an empty URL. */
+export const forDevelopment = loadRequired({ databases: false })
 
 /** The fleet has no cell of this name. */
 export class UnknownCell extends Expected<UnknownCell>(400, { exit: 2 })("UnknownCell", {
@@ -114,3 +154,21 @@ export class UnknownCell extends Expected<UnknownCell>(400, { exit: 2 })("Unknow
 /** The cell with this name. */
 export const cellOf = (fleet: Fleet, name: string): Either.Either<Cell, UnknownCell> =>
   Either.fromNullable(fleet.cells.get(name), () => new UnknownCell({ cell: name, known: [...fleet.cells.keys()] }))
+
+/** The cell that a service serves, among the others of its fleet. */
+export interface Membership {
+  readonly fleet: Fleet
+  readonly cell: Cell
+  readonly token: FleetToken | undefined
+}
+
+/** Reads the membership of this process. Undefined if it serves no cell. */
+export const membership: Effect.Effect<Membership | undefined, FleetInvalid | UnknownCell | ConfigError> = Effect.gen(
+  function* () {
+    const name = yield* settings.cell.config
+    if (Option.isNone(name)) return undefined
+    const fleet = yield* required
+    const token = Option.getOrUndefined(Option.map(yield* settings.token.config, tokenOf))
+    return { fleet, cell: yield* cellOf(fleet, name.value), token }
+  }
+)

@@ -48,11 +48,23 @@ const readApi: Read<string | undefined> = (value) =>
     ? Either.right(value.replace(/\/+$/, ""))
     : Either.left("a URL like https://mail.internal:8787")
 
-const readCell = (name: string, value: unknown, problems: FileProblems, variables: Variables): Cell => {
+/** What a declaration must contain. */
+export interface ReadOptions {
+  /** Whether cells need a `database`. Those without one get an empty URL. [true] */
+  readonly databases?: boolean
+}
+
+const readCell = (
+  name: string,
+  value: unknown,
+  problems: FileProblems,
+  variables: Variables,
+  { databases = true }: ReadOptions
+): Cell => {
   const path = `cells.${name}`
   if (!isSlug(name)) problems.add(path, `${shown(name)} is not a valid name of a cell: ${slugRule}`)
   const fields = problems.fields(value, path, cellKeys)
-  if (!fields.has("database") && Predicate.isRecord(value))
+  if (databases && !fields.has("database") && Predicate.isRecord(value))
     problems.add(fields.at("database"), "is missing; expected a URL like postgres://user:password@host:5432/database")
   return {
     name,
@@ -110,7 +122,11 @@ const readQueue = (
 }
 
 /** Reads a declaration. Left lists all its problems. */
-export const read = (value: unknown, variables: Variables): Either.Either<Fleet, ReadonlyArray<string>> => {
+export const read = (
+  value: unknown,
+  variables: Variables,
+  options: ReadOptions = {}
+): Either.Either<Fleet, ReadonlyArray<string>> => {
   const problems = new FileProblems()
   const whole = problems.fields(value ?? {}, "", ["cells", "queues", "default"])
   const entriesOf = (key: string) => {
@@ -120,7 +136,7 @@ export const read = (value: unknown, variables: Variables): Either.Either<Fleet,
     return []
   }
   const cells = new Map(
-    entriesOf("cells").map(([name, cell]) => [name, readCell(name, cell, problems, variables)] as const)
+    entriesOf("cells").map(([name, cell]) => [name, readCell(name, cell, problems, variables, options)] as const)
   )
   const [first] = cells.values()
   if (cells.size === 0) problems.add("cells", "expected at least one cell, like { main: { database: postgres://… } }")

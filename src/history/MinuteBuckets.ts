@@ -3,7 +3,7 @@ import { Expected } from "../core/ExpectedError.js"
 import type { PodId } from "../core/Ids.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { BucketCount, JobCounts } from "../telemetry/BucketCount.js"
-import type { Histogram, Summary } from "../telemetry/Histogram.js"
+import type { Histogram, Sketch, Summary } from "../telemetry/Histogram.js"
 import type { Range, TooManyPoints } from "./TimeGrid.js"
 import * as TimeGrid from "./TimeGrid.js"
 
@@ -22,6 +22,8 @@ export interface SeriesPoint extends JobCounts {
   readonly processing: Summary
   /** Time from due to the end of the attempt, in milliseconds. */
   readonly total: Summary
+  /** `total` as a histogram, which can be merged with those of other cells. */
+  readonly totals: Sketch
 }
 
 export interface KindTotals extends JobCounts {

@@ -30,12 +30,16 @@ const plus = (a: JobCounts, b: JobCounts): JobCounts => ({
   rescued: a.rescued + b.rescued
 })
 
-const kindPoint = (at: number, counts: ReadonlyArray<BucketCount>): SeriesPoint => ({
-  at,
-  ...counts.reduce(plus, noCounts),
-  processing: Histogram.of(...counts.map(({ processing }) => processing)).summary(),
-  total: Histogram.of(...counts.map(({ total }) => total)).summary()
-})
+const kindPoint = (at: number, counts: ReadonlyArray<BucketCount>): SeriesPoint => {
+  const total = Histogram.of(...counts.map(({ total }) => total))
+  return {
+    at,
+    ...counts.reduce(plus, noCounts),
+    processing: Histogram.of(...counts.map(({ processing }) => processing)).summary(),
+    total: total.summary(),
+    totals: total.sketch()
+  }
+}
 
 const byDeathsThenWork = (a: KindTotals, b: KindTotals) =>
   b.dead - a.dead || b.started - a.started || (`${a.queue} ${a.kind}` < `${b.queue} ${b.kind}` ? -1 : 1)

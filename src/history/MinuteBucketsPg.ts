@@ -88,15 +88,25 @@ const countsOf = (row: JobCounts): JobCounts => ({
   rescued: row.rescued
 })
 
-const pointOf = (row: SeriesRow): SeriesPoint => ({
-  at: row.at,
-  ...countsOf(row),
-  processing: SketchBytes.summary(row.processing, row.processing_sum, row.processing_max),
-  total: SketchBytes.summary(row.total, row.total_sum, row.total_max)
-})
+const pointOf = (row: SeriesRow): SeriesPoint => {
+  const total = Histogram.of(SketchBytes.decode(row.total, row.total_sum, row.total_max))
+  return {
+    at: row.at,
+    ...countsOf(row),
+    processing: SketchBytes.summary(row.processing, row.processing_sum, row.processing_max),
+    total: total.summary(),
+    totals: total.sketch()
+  }
+}
 
 const nothing = Histogram.of(emptySketch).summary()
-const emptyPoint = (at: number): SeriesPoint => ({ at, ...noCounts, processing: nothing, total: nothing })
+const emptyPoint = (at: number): SeriesPoint => ({
+  at,
+  ...noCounts,
+  processing: nothing,
+  total: nothing,
+  totals: emptySketch
+})
 
 const recordOf = ({ processing, total, ...count }: BucketCount) => ({
   ...count,

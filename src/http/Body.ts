@@ -70,6 +70,20 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
     }
   })
 
+/** Reads a body as it is. Rejects a too large Content-Length before reading. */
+export const bytes = (
+  request: HttpServerRequest.HttpServerRequest,
+  maxBytes: number
+): Effect.Effect<Buffer, BadRequest | BodyTooLarge | RequestTimedOut> =>
+  Effect.gen(function* () {
+    if (Number(request.headers["content-length"] ?? 0) > maxBytes) return yield* new BodyTooLarge({ maxBytes })
+    const source = yield* sourceOf(request)
+    return yield* Effect.timeoutFail(read(source, maxBytes), {
+      duration: timeout,
+      onTimeout: () => new RequestTimedOut({ message: "The body took longer than 60 s to arrive. Send it again." })
+    })
+  })
+
 /** Reads a JSON body. Rejects a wrong Content-Type or a too large Content-Length before reading. */
 export const json = (
   request: HttpServerRequest.HttpServerRequest,
@@ -80,13 +94,7 @@ export const json = (
     if (type === undefined) return yield* new ContentTypeRefused({ given: "missing (no Content-Type)" })
     const refused = refusedType(type, request.headers["content-encoding"])
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
-    if (Number(request.headers["content-length"] ?? 0) > maxBytes) return yield* new BodyTooLarge({ maxBytes })
-    const source = yield* sourceOf(request)
-    const bytes = yield* Effect.timeoutFail(read(source, maxBytes), {
-      duration: timeout,
-      onTimeout: () => new RequestTimedOut({ message: "The body took longer than 60 s to arrive. Send it again." })
-    })
-    return yield* parse(bytes)
+    return yield* parse(yield* bytes(request, maxBytes))
   })
 
 /** Reads a JSON body and decodes it. Fails with the first invalid field. */

@@ -32,6 +32,9 @@ export class Unauthorized extends Expected<Unauthorized>(401, { headers: { "www-
 /** The caller is known but lacks permission. */
 export class Forbidden extends Expected<Forbidden>(403)("Forbidden", { message: Schema.String }) {}
 
+/** A request of another cell's service that is not for this cell, or that would have to be forwarded again. */
+export class Misdirected extends Expected<Misdirected>(421)("Misdirected", { message: Schema.String }) {}
+
 /** Protects against DNS rebinding: another site's name may resolve to this machine. */
 export class HostRefused extends Expected<HostRefused>(403)("HostRefused", {}) {
   override get message(): string {

@@ -66,6 +66,22 @@ describe("nightshift --cell", () => {
     })
   )
 
+  it.scopedLive("starts one cell, or all of them", () =>
+    Effect.gen(function* () {
+      const { call } = yield* fleet
+      for (const more of [["--cell", "mail"], ["--embedded"], ["--queues", "mail"]])
+        expect(yield* call(["serve", "--fleet", ...more])).toMatchObject({
+          code: 2,
+          stderr: expect.stringContaining("leave out --embedded, --cell and --queues")
+        })
+      const given = { NIGHTSHIFT_FLEET: "{ cells: { main: {} } }" }
+      expect(yield* call(["jobs", "list", "--cell", "main"], given)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("cells.main.database: is missing")
+      })
+    })
+  )
+
   it.scopedLive("says which cells there are, and what is wrong with the fleet", () =>
     Effect.gen(function* () {
       const { call } = yield* fleet

@@ -44,7 +44,8 @@ describe("the JSON line of a service that has started", () => {
         choice: DatabaseChoice.None(),
         served: [],
         made: Option.none(),
-        hasToken: true
+        hasToken: true,
+        cell: Option.none()
       },
       declared: { bots: [bot], sources: [{ name: "billing", style: "stripe", kind: "paid", secrets: [] }], push: [] }
     } as const

@@ -107,7 +107,12 @@ describe("the environment", () => {
       const named = Effect.provide(login(viewerToken), layer({ environment: Option.some("production") }))
       expect((yield* named).json).toMatchObject({ role: "viewer", environment: "production" })
       const { admin } = yield* TestServer
-      expect((yield* admin("GET", "/api/v1/session")).json).toEqual({ role: "admin", until: null, environment: null })
+      expect((yield* admin("GET", "/api/v1/session")).json).toEqual({
+        role: "admin",
+        until: null,
+        environment: null,
+        fleet: null
+      })
     }).pipe(Effect.provide(layer()))
   )
 

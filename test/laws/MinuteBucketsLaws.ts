@@ -12,11 +12,14 @@ import type { Advance } from "./Line.js"
 
 const minute = 60_000
 
-const summaryOf = (...millis: ReadonlyArray<number>) => {
+const histogramOf = (...millis: ReadonlyArray<number>) => {
   const histogram = new Histogram()
   for (const value of millis) histogram.record(value)
-  return histogram.summary()
+  return histogram
 }
+
+const summaryOf = (...millis: ReadonlyArray<number>) => histogramOf(...millis).summary()
+const sketchOf = (...millis: ReadonlyArray<number>) => histogramOf(...millis).sketch()
 
 interface Teller {
   readonly pod: PodId
@@ -92,10 +95,11 @@ const laws = (law: Law) => {
         cancelled: 1,
         rescued: 3,
         processing: summaryOf(5, 10, 20),
-        total: summaryOf(35, 40, 50)
+        total: summaryOf(35, 40, 50),
+        totals: sketchOf(35, 40, 50)
       })
       const empty = { count: 0, sum: 0, p50: undefined, p95: undefined, p99: undefined, max: undefined }
-      expect(points[0]).toEqual({ at: book.start, ...noCounts, processing: empty, total: empty })
+      expect(points[0]).toEqual({ at: book.start, ...noCounts, processing: empty, total: empty, totals: sketchOf() })
     })
   )
 

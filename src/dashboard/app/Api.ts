@@ -1,6 +1,12 @@
+import { shownCell } from "./Route"
+
 // Client of the HTTP API. URLs are relative (`/ui/` to `/api/`), so that the pages work behind any path prefix.
 
-const base = new URL("../api/v1/", new URL(".", location.href.split("#")[0]))
+const home = new URL("../api/v1/", new URL(".", location.href.split("#")[0]))
+const base = shownCell === undefined ? home : new URL(`cells/${encodeURIComponent(shownCell)}/`, home)
+
+/** What the service itself answers, whichever cell is shown. */
+const isOfService = /^(session|fleet|cells)\b/
 
 /** An error response of the API, or a failed request (status 0). */
 export class ApiError extends Error {
@@ -14,7 +20,7 @@ export class ApiError extends Error {
   }
 }
 
-export const address = (path: string): string => new URL(path, base).href
+export const address = (path: string): string => new URL(path, isOfService.test(path) ? home : base).href
 
 const refusalOf = async (response: Response): Promise<ApiError> => {
   const body: unknown = await response.json().catch(() => undefined)
@@ -45,9 +51,9 @@ export const whenReached = (listener: (reach: Reach) => void): void => {
   onReach = listener
 }
 
-const unreachable = (): ApiError => {
+const unreachable = (message = "The service is not reachable."): ApiError => {
   onReach("nothing")
-  return new ApiError(0, "Unreachable", "The service is not reachable.", undefined)
+  return new ApiError(0, "Unreachable", message, undefined)
 }
 
 /** Whether the server closed a connection without reading the request, for example because it was frozen meanwhile. */
@@ -124,6 +130,7 @@ const send = async <A>(
   }
   const refusal = await refusalOf(response)
   if (isUnread(refusal)) throw unreachable()
+  if (refusal.tag === "CellUnreachable") throw isOfService.test(path) ? refusal : unreachable(refusal.message)
   onReach(isDatabaseDown(refusal) ? "no database" : "service")
   throw refusal
 }

@@ -6,6 +6,7 @@ import { Bots } from "./pages/Bots"
 import { Database } from "./pages/Database"
 import { Event as EventPage, Events } from "./pages/Events"
 import { Execution } from "./pages/Execution"
+import { Fleet } from "./pages/Fleet"
 import { Job } from "./pages/Job"
 import { Jobs } from "./pages/Jobs"
 import { Kind } from "./pages/Kind"
@@ -77,6 +78,8 @@ const Page = ({ route }: { readonly route: Route }) => {
   switch (name) {
     case "overview":
       return <Overview />
+    case "fleet":
+      return <Fleet />
     case "queues":
       return id === undefined ? <Queues route={route} /> : <QueuePage key={id} name={id} />
     case "kinds":

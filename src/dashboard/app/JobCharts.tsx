@@ -7,13 +7,17 @@ import { Shown } from "./parts/Notice"
 import type { Range } from "./parts/Range"
 import { measured, shortSpan } from "./parts/Time"
 import { type Resource, useResource } from "./Resource"
-import { brief, type Series } from "./Views"
+import { brief, type Change, type Series } from "./Views"
 import { riseNear, useChanges, WhatChanged } from "./WhatChanged"
 
 /** Seconds. Younger buckets have too few samples to show. */
 const tooYoung = 15
 
-const columns = (series: Series) => {
+type Drawn = Pick<Series, "bucket"> & {
+  readonly points: ReadonlyArray<Omit<Series["points"][number], "processing" | "started" | "cancelled" | "rescued">>
+}
+
+const columns = (series: Drawn) => {
   const ageOf = (at: string) => (Date.now() - Date.parse(at)) / 1000
   const points = series.points.filter(({ at }) => ageOf(at) >= tooYoung)
   // The last bucket is incomplete: divide by its elapsed time, or every chart would end in a drop.
@@ -67,37 +71,51 @@ export const JobCharts = (props: { readonly range: Range; readonly series: Resou
       {() =>
         drawn === undefined ? null : (
           <>
-            <div class="grid">
-              <Card name="Throughput" content="body" chips={<span class="quiet small">per second; drag to zoom</span>}>
-                <Chart
-                  label="Throughput"
-                  times={drawn.times}
-                  lines={drawn.throughput}
-                  format={rate}
-                  tick={rateTick}
-                  marks={changes?.changes}
-                  onPick={pick}
-                  onZoom={range.zoom}
-                />
-              </Card>
-              <Card name="Latency" content="body" chips={<span class="quiet small">from due to done</span>}>
-                <Chart
-                  label="Latency"
-                  empty="No job ended in this range."
-                  times={drawn.times}
-                  lines={drawn.latency}
-                  format={measured}
-                  tick={shortSpan}
-                  marks={changes?.changes}
-                  onPick={pick}
-                  onZoom={range.zoom}
-                />
-              </Card>
-            </div>
+            <SeriesCharts drawn={drawn} marks={changes?.changes} onPick={pick} onZoom={range.zoom} />
             {changes === undefined ? null : <WhatChanged changes={changes} chosen={rise} onChoose={setRise} />}
           </>
         )
       }
     </Shown>
+  )
+}
+
+/** The charts of all cells together. */
+export const FleetCharts = ({ history }: { readonly history: Drawn }) => {
+  const drawn = useMemo(() => columns(history), [history])
+  return <SeriesCharts drawn={drawn} />
+}
+
+const SeriesCharts = (props: {
+  readonly drawn: ReturnType<typeof columns>
+  readonly marks?: ReadonlyArray<Change> | undefined
+  readonly onPick?: (at: number) => void
+  /** Without it, the range is fixed. */
+  readonly onZoom?: Range["zoom"]
+}) => {
+  const { drawn, onZoom } = props
+  const shared = {
+    times: drawn.times,
+    marks: props.marks,
+    onZoom: onZoom ?? (() => {}),
+    ...(props.onPick === undefined ? {} : { onPick: props.onPick })
+  }
+  const hint = onZoom === undefined ? "per second, in the last hour" : "per second; drag to zoom"
+  return (
+    <div class="grid">
+      <Card name="Throughput" content="body" chips={<span class="quiet small">{hint}</span>}>
+        <Chart label="Throughput" lines={drawn.throughput} format={rate} tick={rateTick} {...shared} />
+      </Card>
+      <Card name="Latency" content="body" chips={<span class="quiet small">from due to done</span>}>
+        <Chart
+          label="Latency"
+          empty="No job ended in this range."
+          lines={drawn.latency}
+          format={measured}
+          tick={shortSpan}
+          {...shared}
+        />
+      </Card>
+    </div>
   )
 }

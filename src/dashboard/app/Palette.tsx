@@ -14,7 +14,7 @@ import { Dialog } from "./parts/Dialog"
 import { useResource } from "./Resource"
 import { go, type Route, to } from "./Route"
 import { queryOf } from "./Search"
-import { appLogin, useMayAct } from "./Session"
+import { appLogin, useAt, useFleet, useMayAct } from "./Session"
 import * as Theme from "./Theme"
 import { chooseTimeStyle, timeStyleNames, timeStyles } from "./TimeStyle"
 import type { ExecutionSummary, Kinds, Queue } from "./Views"
@@ -85,6 +85,15 @@ const useItems = (text: string, { onEnqueue, onHelp, onLeave, route }: Given) =>
   const mayAct = useMayAct() && trouble === undefined
   const queues = useResource<{ queues: ReadonlyArray<Queue> }>("queues").data?.queues ?? []
   const kinds = useResource<Kinds>("kinds").data?.kinds ?? []
+  const fleet = useFleet()
+  const at = useAt()
+  const cells =
+    fleet === null
+      ? []
+      : [
+          link("Pages", "Fleet", at(fleet.cell, to("fleet"))),
+          ...fleet.cells.map((name) => link("Cells", name, at(name, to("overview"))))
+        ]
   const act = (name: string, run: () => void): Item => ({ group: "Actions", name, run })
   const [page, id] = route.path
   const here = trouble === undefined ? pageCommands().map((command) => ({ group: "This page", ...command })) : []
@@ -107,6 +116,7 @@ const useItems = (text: string, { onEnqueue, onHelp, onLeave, route }: Given) =>
   ]
   const named = [
     ...pages,
+    ...cells,
     ...queues.map(({ name }) => link("Queues", name, queueAddress(name))),
     ...kinds.map(({ name, queue }) => link("Kinds", name, to(`kinds/${encodeURIComponent(name)}`), `queue ${queue}`)),
     ...pods.map(({ host, id }) => link("Processes", podName(id), to(`pods/${id}`), `${host.name} ${id}`))

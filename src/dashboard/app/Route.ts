@@ -3,21 +3,36 @@ import { useEffect, useState } from "preact/hooks"
 // The route is in the URL fragment: the pages work behind any path prefix, and a copied URL contains all filters.
 
 export interface Route {
+  /** The cell of the fleet; undefined for that of the service. */
+  readonly cell: string | undefined
   /** Path segments, such as `jobs` and an id. */
   readonly path: ReadonlyArray<string>
   readonly query: URLSearchParams
 }
 
 export const read = (hash: string): Route => {
-  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?")
+  const [given = "", query = ""] = hash.replace(/^#\/?/, "").split("?")
+  const words = given
+    .split("/")
+    .filter((word) => word !== "")
+    .map(decodeURIComponent)
+  const [first, cell] = words
+  const isOther = first === "cells" && cell !== undefined
   return {
-    path: path
-      .split("/")
-      .filter((word) => word !== "")
-      .map(decodeURIComponent),
+    cell: isOther ? cell : undefined,
+    path: isOther ? words.slice(2) : words,
     query: new URLSearchParams(query)
   }
 }
+
+/** The cell that this page shows. Another one needs another page, so that nothing of two cells can be mixed. */
+export const shownCell = read(globalThis.location?.hash ?? "").cell
+
+const prefixOf = (cell: string | undefined) => (cell === undefined ? "#/" : `#/cells/${encodeURIComponent(cell)}/`)
+
+/** The same page of another cell; undefined for that of the service. */
+export const inCell = (cell: string | undefined, address: string): string =>
+  address.replace(prefixOf(shownCell), prefixOf(cell))
 
 /** Query parameters with one or several values; undefined and empty ones are omitted. */
 export type Query = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
@@ -27,7 +42,8 @@ export const to = (path: string, query: Query = {}): string => {
   const kept = Object.entries(query).flatMap(([name, value]) =>
     [value ?? []].flat().flatMap((one) => (one === "" ? [] : [[name, one]]))
   )
-  return kept.length === 0 ? `#/${path}` : `#/${path}?${new URLSearchParams(kept)}`
+  const address = `${prefixOf(shownCell)}${path}`
+  return kept.length === 0 ? address : `${address}?${new URLSearchParams(kept)}`
 }
 
 export const go = (address: string): void => {
@@ -47,7 +63,11 @@ export const refine = (route: Route, change: Query, entry: "push" | "replace" = 
 export const useRoute = (): Route => {
   const [route, setRoute] = useState(() => read(location.hash))
   useEffect(() => {
-    const listen = () => setRoute(read(location.hash))
+    const listen = () => {
+      const next = read(location.hash)
+      if (next.cell === shownCell) setRoute(next)
+      else location.reload()
+    }
     addEventListener("hashchange", listen)
     return () => removeEventListener("hashchange", listen)
   }, [])

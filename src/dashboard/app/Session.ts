@@ -1,7 +1,7 @@
 import { createContext } from "preact"
 import { useContext } from "preact/hooks"
 import * as Api from "./Api"
-import { read, to } from "./Route"
+import { inCell, read, shownCell, to } from "./Route"
 
 /** The logged-in role: admins can make changes, viewers can only read. */
 export interface Session {
@@ -9,6 +9,16 @@ export interface Session {
   readonly until: string | null
   /** The name of the installation, if it has one. */
   readonly environment: string | null
+  /** The fleet of the service, if it has one. */
+  readonly fleet: Fleet | null
+}
+
+interface Fleet {
+  /** The cell of the service. */
+  readonly cell: string
+  readonly cells: ReadonlyArray<string>
+  /** Whether an admin may act on other cells. */
+  readonly mayAct: boolean
 }
 
 const readSession = (): Promise<Session> => Api.get<Session>("session")
@@ -60,11 +70,30 @@ export const enter = (): Promise<Session> => {
 
 export const logOut = (): Promise<unknown> => Api.remove("session")
 
-const Context = createContext<Session>({ role: "viewer", until: null, environment: null })
+const Context = createContext<Session>({ role: "viewer", until: null, environment: null, fleet: null })
 export const SessionProvider = Context.Provider
 
 /** Whether to show controls that make changes. The server checks the role on every request. */
-export const useMayAct = (): boolean => useContext(Context).role === "admin"
+export const useMayAct = (): boolean => {
+  const { fleet, role } = useContext(Context)
+  return role === "admin" && (fleet === null || (shownCell ?? fleet.cell) === fleet.cell || fleet.mayAct)
+}
 
-/** The name of the installation; null if it has none. */
-export const useEnvironment = (): string | null => useContext(Context).environment
+/** The name of the installation and the cell that is shown; null if it has neither. */
+export const useEnvironment = (): string | null => {
+  const { environment, fleet } = useContext(Context)
+  const cell = fleet === null ? [] : [`cell ${shownCell ?? fleet.cell}`]
+  return [environment ?? [], cell].flat().join(" · ") || null
+}
+
+/** The fleet of the service; null if it has none. */
+export const useFleet = () => {
+  const { fleet } = useContext(Context)
+  return fleet === null ? null : { ...fleet, shown: shownCell ?? fleet.cell }
+}
+
+/** Returns the address of a page in a cell. */
+export const useAt = () => {
+  const { fleet } = useContext(Context)
+  return (cell: string, address: string) => inCell(cell === fleet?.cell ? undefined : cell, address)
+}

@@ -10,8 +10,8 @@ import { places } from "./Places"
 import { Mark } from "./parts/Mark"
 import { Age, span, useTick } from "./parts/Time"
 import { Toasts } from "./parts/Toasts"
-import { type Route, to } from "./Route"
-import { appLogin, logOut, useEnvironment } from "./Session"
+import { go, type Route, shownCell, to } from "./Route"
+import { appLogin, logOut, useAt, useEnvironment, useFleet } from "./Session"
 import * as Theme from "./Theme"
 import { chooseTimeStyle, timeStyleNames, timeStyles, useTimeStyle } from "./TimeStyle"
 import { stateCount } from "./Views"
@@ -60,10 +60,38 @@ const TimeButton = () => {
   )
 }
 
+const service = shownCell === undefined ? "The service" : `The service of cell ${shownCell}`
+
 const explained: Readonly<Record<Trouble, string>> = {
-  disconnected: "The service does not respond. Reconnecting…",
-  silent: "The service does not respond.",
-  database: "The service is up, its database is not."
+  disconnected: `${service} does not respond. Reconnecting…`,
+  silent: `${service} does not respond.`,
+  database: `${service} is up, its database is not.`
+}
+
+/** Opens the same page of another cell, and the overview of all. */
+const Cells = ({ here }: { readonly here: string }) => {
+  const fleet = useFleet()
+  const at = useAt()
+  if (fleet === null) return null
+  return (
+    <>
+      <select
+        class="cells"
+        aria-label="Cell"
+        value={fleet.shown}
+        onChange={(event) => go(at(event.currentTarget.value, to(here === "fleet" ? "overview" : here)))}
+      >
+        {fleet.cells.map((name) => (
+          <option key={name} value={name}>
+            Cell {name}
+          </option>
+        ))}
+      </select>
+      <a class="place" href={at(fleet.cell, to("fleet"))} aria-current={here === "fleet" ? "page" : undefined}>
+        Fleet
+      </a>
+    </>
+  )
 }
 
 /** The banner of a page whose data is stale. */
@@ -132,6 +160,7 @@ export const Shell = ({
         <button type="button" class="find" onClick={() => overlay.show("palette")}>
           Find <kbd>{paletteKey}</kbd>
         </button>
+        <Cells here={here} />
         {places.map(([group, entries]) => (
           <>
             {group === "" ? null : <div class="group">{group}</div>}

@@ -10,6 +10,7 @@ import type { QueueView } from "../../http/admin/QueueView.js"
 import type { ScheduleView } from "../../http/admin/ScheduleView.js"
 import type { SnoozeView } from "../../http/admin/SnoozesRoutes.js"
 import type { BotView, DeliveryView, SourceView } from "../../http/bots/BotsRoutes.js"
+import type { FleetView } from "../../http/fleet/FleetRoutes.js"
 import type { EventDetailsView, EventView } from "../../http/jobs/EventView.js"
 import type { ActedJob as ActedJobView, JobsPage, WaitsView } from "../../http/jobs/JobsRoutes.js"
 import type { JobView } from "../../http/jobs/JobView.js"
@@ -62,6 +63,7 @@ export interface ExecutionPage {
   readonly sortedAmong: number | null
 }
 
+export type Fleet = typeof FleetView.Encoded
 export type Snooze = typeof SnoozeView.Encoded
 export type Changes = typeof ChangesView.Encoded
 export type Change = Changes["changes"][number]

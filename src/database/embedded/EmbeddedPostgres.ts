@@ -35,7 +35,8 @@ export class EmbeddedPostgres extends Context.Tag("nightshift/database/EmbeddedP
 const urlOf = (password: Redacted.Redacted, port: number): Redacted.Redacted =>
   Redacted.make(`postgres://postgres:${Redacted.value(password)}@127.0.0.1:${port}/postgres`)
 
-const freePort: Effect.Effect<number> = Effect.async((resume) => {
+/** A port of this machine that no program listens on. */
+export const freePort: Effect.Effect<number> = Effect.async((resume) => {
   const server = createServer()
   server.on("error", () => resume(Effect.succeed(5432)))
   server.listen(0, "127.0.0.1", () => {

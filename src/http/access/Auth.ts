@@ -3,13 +3,22 @@ import { type Duration, Effect, Option, type Redacted } from "effect"
 import { isSession } from "../../access/Secrets.js"
 import type { Role, RoleTokens, Sessions } from "../../access/Sessions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
-import { CrossSiteRefused, Forbidden, HostRefused, type TooManyRequests, Unauthorized } from "../RequestErrors.js"
+import type { Membership } from "../../fleet/FleetConfig.js"
+import {
+  CrossSiteRefused,
+  Forbidden,
+  HostRefused,
+  type Misdirected,
+  type TooManyRequests,
+  Unauthorized
+} from "../RequestErrors.js"
 import { isLoopback, type ServerConfig } from "../ServerConfig.js"
 import * as WorkerTokens from "../WorkerTokens.js"
 import type { Attempts } from "./Attempts.js"
 import type { CallerFacts } from "./Caller.js"
 import * as Credentials from "./Credentials.js"
 import { bearerOf, isSameOrigin, sameSecret } from "./Credentials.js"
+import * as ServedCell from "./ServedCell.js"
 
 type Config = Pick<typeof ServerConfig.Service, "host" | "adminToken" | "viewerToken" | "workerTokens">
 type Request = HttpServerRequest.HttpServerRequest
@@ -87,9 +96,10 @@ export interface Registers {
   readonly attempts: typeof Attempts.Service
   /** How long an unused login lasts. */
   readonly lasting: Duration.Duration
+  readonly membership: Membership | undefined
 }
 
-type Refusal = Unauthorized | CrossSiteRefused | TooManyRequests | DatabaseError
+type Refusal = Unauthorized | Misdirected | CrossSiteRefused | TooManyRequests | DatabaseError
 
 /** Finds out who sent a request. Undefined if everyone may send it. */
 export type Identify = Effect.Effect<CallerFacts | undefined, Refusal | HostRefused, Request>
@@ -97,13 +107,14 @@ export type Identify = Effect.Effect<CallerFacts | undefined, Refusal | HostRefu
 /** Authenticates the caller by bearer token or session cookie. */
 export const identify = (
   config: Config,
-  { attempts, lasting, sessions }: Registers
+  { attempts, lasting, membership, sessions }: Registers
 ): Effect.Effect<CallerFacts, Refusal, Request> => {
   const workers = WorkerTokens.read(config.workerTokens)
   return Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const { authorization } = request.headers
     const reason = reasonOf(request)
+    if (ServedCell.isForwarded(request)) return yield* ServedCell.identify(membership, attempts, request, reason)
     const tokens = tokensOf(config)
     const secret = Credentials.sessionOf(request)
     if (authorization !== undefined) {
@@ -129,7 +140,7 @@ export const identify = (
 }
 
 /** Allows an admin everything, a viewer to read and to log out, and a worker to claim jobs and end them. */
-export const authorize = ({ role }: CallerFacts, request: Request): Effect.Effect<void, Forbidden> => {
+export const authorize = ({ forwarded, role }: CallerFacts, request: Request): Effect.Effect<void, Forbidden> => {
   if (role === "worker") {
     const path = pathOf(request)
     return path?.startsWith(workPath) || (path === sessionPath && request.method === "GET")
@@ -139,6 +150,11 @@ export const authorize = ({ role }: CallerFacts, request: Request): Effect.Effec
         })
   }
   if (role === "admin" || reading.has(request.method) || pathOf(request) === sessionPath) return Effect.void
+  if (forwarded === true)
+    return new Forbidden({
+      message:
+        "This cell can only be viewed from other cells. Act in its own Mission Control, or set NIGHTSHIFT_FLEET_TOKEN to `<token>:admin` in the services of both cells."
+    })
   return new Forbidden({
     message: "This login is read-only. Log in as an admin, or use the token of NIGHTSHIFT_ADMIN_TOKEN, to make changes."
   })

@@ -31,6 +31,8 @@ export interface CallerFacts {
   readonly session: CallerSession | undefined
   /** The reason given by the caller, for the audit log. */
   readonly reason: string | undefined
+  /** Whether the service of another cell sent the request for the caller. */
+  readonly forwarded?: boolean
 }
 
 export interface CallerSession {

@@ -51,7 +51,7 @@ const DurationsQuery = Schema.Struct({
 const RangeQuery = Schema.Struct(range).annotations(WireText.strict)
 type RangeQuery = typeof RangeQuery.Type
 
-const Latency = Schema.Struct({
+export const Latency = Schema.Struct({
   count: Schema.Number,
   sum: Schema.Number,
   p50: Amount,
@@ -222,7 +222,7 @@ const covered = ({ from, to, width }: RangeAndGrid) => ({
 
 const seconds = (millis: number | undefined) => (millis === undefined ? null : millis / 1000)
 
-const latency = ({ count, max, p50, p95, p99, sum }: Summary) => ({
+export const latency = ({ count, max, p50, p95, p99, sum }: Summary) => ({
   count,
   sum: sum / 1000,
   p50: seconds(p50),
@@ -231,7 +231,7 @@ const latency = ({ count, max, p50, p95, p99, sum }: Summary) => ({
   max: seconds(max)
 })
 
-const pointOf = ({ at, processing, total, ...counts }: SeriesPoint) => ({
+const pointOf = ({ at, processing, total, totals: _, ...counts }: SeriesPoint) => ({
   at: Instant.format(at),
   ...counts,
   processing: latency(processing),

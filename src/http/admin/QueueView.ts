@@ -14,7 +14,7 @@ const Count = Schema.Struct({
   })
 }).annotations({ identifier: "Count" })
 
-const Counts = Schema.Struct({
+export const Counts = Schema.Struct({
   scheduled: Count,
   retrying: Count,
   pending: Count,
@@ -24,7 +24,7 @@ const Counts = Schema.Struct({
   cancelled: Count
 })
 
-const Throughput = Schema.Struct({
+export const Throughput = Schema.Struct({
   seconds: Schema.Number.annotations({ description: "Length of the measured period in seconds, about one hour." }),
   completed: Schema.Int,
   dead: Schema.Int

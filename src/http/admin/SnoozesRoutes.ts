@@ -72,7 +72,7 @@ export const group = HttpApiGroup.make("snoozes")
 
 const maxBodyBytes = 16 * 1024
 
-const viewOf = ({ at, until, ...snooze }: Snoozes.Snooze): typeof SnoozeView.Type => ({
+export const viewOf = ({ at, until, ...snooze }: Snoozes.Snooze): typeof SnoozeView.Type => ({
   ...snooze,
   at: Instant.format(at),
   until: Instant.format(until)

@@ -12,7 +12,7 @@ import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import { ListCache } from "./ListCache.js"
 
-const GroupView = Schema.Struct({
+export const GroupView = Schema.Struct({
   kind: Schema.String,
   reason: DeadReason,
   shape: Schema.String.annotations({ description: "First line of the errors, with numbers and ids replaced by #." }),
@@ -51,7 +51,7 @@ export const group = HttpApiGroup.make("groups").add(
 
 const fieldsOf = ResponseFields.of(GroupView)
 
-const viewOf = (queue: string | undefined) => (dead: DeadGroup) => {
+export const viewOf = (queue?: string) => (dead: DeadGroup) => {
   const { reason, kind, sample, shape } = dead
   return {
     ...fieldsOf(dead),

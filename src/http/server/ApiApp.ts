@@ -25,6 +25,7 @@ import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
 import { Caller } from "../access/Caller.js"
 import * as Deadline from "../access/Deadline.js"
+import { ServedCell } from "../access/ServedCell.js"
 import * as Throttle from "../access/Throttle.js"
 import * as Problem from "../Problem.js"
 import { DatabaseOff, ResponseTimeout } from "../RequestErrors.js"
@@ -61,7 +62,12 @@ const longestRequest = Duration.seconds(60)
 const byToken = Effect.gen(function* () {
   const config = yield* ServerConfig
   const { sessionLasting } = yield* AccessConfig
-  const registers = { sessions: yield* Sessions, attempts: yield* Attempts, lasting: sessionLasting }
+  const registers = {
+    sessions: yield* Sessions,
+    attempts: yield* Attempts,
+    lasting: sessionLasting,
+    membership: yield* ServedCell
+  }
   const identified = Auth.identify(config, registers)
   const identify: Auth.Identify = Effect.gen(function* () {
     yield* Auth.checkHost(config)

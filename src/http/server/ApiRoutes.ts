@@ -19,6 +19,9 @@ import * as SnoozesRoutes from "../admin/SnoozesRoutes.js"
 import { ThroughputCache } from "../admin/ThroughputCache.js"
 import * as BotsRoutes from "../bots/BotsRoutes.js"
 import { apiPrefix } from "../Contract.js"
+import { CellFigures } from "../fleet/CellFigures.js"
+import * as FleetRoutes from "../fleet/FleetRoutes.js"
+import * as Forwarding from "../fleet/Forwarding.js"
 import * as BatchesRoutes from "../jobs/BatchesRoutes.js"
 import * as BulkRoutes from "../jobs/BulkRoutes.js"
 import { CountsCache } from "../jobs/CountsCache.js"
@@ -67,6 +70,7 @@ const Api = HttpApi.make("nightshift")
   .add(ActionsRoutes.group)
   .add(SnoozesRoutes.group)
   .add(ChangesRoutes.group)
+  .add(FleetRoutes.group)
   .add(SessionRoutes.group)
   .prefix(apiPrefix)
   .annotateContext(
@@ -108,8 +112,10 @@ const contract = HttpApiBuilder.api(Api).pipe(
     ActionsRoutes.layer,
     SnoozesRoutes.layer,
     ChangesRoutes.layer,
+    FleetRoutes.layer,
     SessionRoutes.layer
   ]),
+  Layer.provide(CellFigures.layer),
   Layer.provide(Layer.merge(Live.layer, ListCache.layer)),
   Layer.provide(EventStreams.layer),
   Layer.provide(Layer.mergeAll(CountsCache.layer, ThroughputCache.layer, ClusterOverview.layer))
@@ -134,6 +140,7 @@ export class ContractApp extends Context.Tag("nightshift/http/ContractApp")<
 
 export const layer = Layer.effect(ContractApp, HttpApiBuilder.httpApp).pipe(
   Layer.provide(openApi),
+  Layer.provide(Layer.provide(Forwarding.layer, EventStreams.layer)),
   Layer.provide(problems),
   Layer.provide(contract),
   Layer.provide([HttpApiBuilder.Router.Live, HttpApiBuilder.Middleware.layer])

@@ -11,6 +11,7 @@ import { roleOf, tokensOf } from "../access/Auth.js"
 import { Caller, CallerRole } from "../access/Caller.js"
 import * as Credentials from "../access/Credentials.js"
 import { isForeign } from "../access/Credentials.js"
+import { ServedCell } from "../access/ServedCell.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
@@ -30,7 +31,14 @@ const SessionView = Schema.Struct({
   until: Schema.NullOr(Instant.Moment).annotations({ description: "When an unused login expires; null for a token." }),
   environment: Schema.NullOr(Schema.String).annotations({
     description: "The value of NIGHTSHIFT_ENVIRONMENT; null if it is not set."
-  })
+  }),
+  fleet: Schema.NullOr(
+    Schema.Struct({
+      cell: Schema.String.annotations({ description: "The cell of this service." }),
+      cells: Schema.Array(Schema.String),
+      mayAct: Schema.Boolean.annotations({ description: "Whether the caller may act on other cells from here." })
+    })
+  ).annotations({ description: "The fleet that this service is part of; null if it serves no cell." })
 }).annotations({ identifier: "Session" })
 
 export const group = HttpApiGroup.make("session")
@@ -65,6 +73,15 @@ export const layer: Layer.Layer<
     const environment = Option.getOrNull(named)
     const attempts = yield* Attempts
     const events = yield* EventStreams
+    const membership = yield* ServedCell
+    const fleetFor = (role: CallerRole) =>
+      membership === undefined
+        ? null
+        : {
+            cell: membership.cell.name,
+            cells: [...membership.fleet.cells.keys()],
+            mayAct: role === "admin" && membership.token?.mayAct === true
+          }
 
     const login = (request: HttpServerRequest.HttpServerRequest) =>
       Effect.gen(function* () {
@@ -74,15 +91,23 @@ export const layer: Layer.Layer<
         yield* attempts.token(request, token, role !== undefined)
         if (role === undefined) return yield* unknown
         const { secret, until } = yield* sessions.begin(role, Redacted.make(token), sessionLasting)
-        return HttpServerResponse.unsafeJson({ role, until: Instant.format(until), environment }).pipe(
-          Credentials.setSessionCookie(request, secret, sessionLasting)
-        )
+        return HttpServerResponse.unsafeJson({
+          role,
+          until: Instant.format(until),
+          environment,
+          fleet: fleetFor(role)
+        }).pipe(Credentials.setSessionCookie(request, secret, sessionLasting))
       })
 
     return handlers
       .handleRaw("login", ({ request }) => login(request))
       .handle("session", () =>
-        Effect.map(Caller, ({ role, until }) => ({ role, until: Instant.formatOrNull(until), environment }))
+        Effect.map(Caller, ({ role, until }) => ({
+          role,
+          until: Instant.formatOrNull(until),
+          environment,
+          fleet: fleetFor(role)
+        }))
       )
       .handleRaw("logout", ({ request }) =>
         Effect.gen(function* () {

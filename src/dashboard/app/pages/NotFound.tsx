@@ -1,6 +1,7 @@
 import { Head } from "../parts/Head"
 import { Empty } from "../parts/Notice"
 import { to } from "../Route"
+import { useAt, useFleet } from "../Session"
 
 export const NotFound = () => (
   <>
@@ -12,12 +13,29 @@ export const NotFound = () => (
 )
 
 /** Shown instead of a job or an execution that does not exist. */
-export const Gone = (props: { readonly what: "job" | "execution"; readonly id: string; readonly list: string }) => (
-  <>
-    <Head title={`${props.what === "job" ? "Job" : "Execution"} not found`} />
-    <Empty>
-      There is no {props.what} <span class="mono">{props.id}</span>. It was deleted, or its retention has passed.{" "}
-      <a href={to(props.list)}>Show all {props.what}s</a>
-    </Empty>
-  </>
-)
+export const Gone = (props: { readonly what: "job" | "execution"; readonly id: string; readonly list: string }) => {
+  const fleet = useFleet()
+  const at = useAt()
+  const others = fleet?.cells.filter((name) => name !== fleet.shown) ?? []
+  return (
+    <>
+      <Head title={`${props.what === "job" ? "Job" : "Execution"} not found`} />
+      <Empty>
+        There is no {props.what} <span class="mono">{props.id}</span>. It was deleted, or its retention has passed.{" "}
+        <a href={to(props.list)}>Show all {props.what}s</a>
+        {others.length === 0 ? null : (
+          <p>
+            Look in{" "}
+            {others.map((name) => (
+              <>
+                <a key={name} href={at(name, to(`${props.list}/${encodeURIComponent(props.id)}`))}>
+                  cell {name}
+                </a>{" "}
+              </>
+            ))}
+          </p>
+        )}
+      </Empty>
+    </>
+  )
+}

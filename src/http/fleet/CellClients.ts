@@ -1,0 +1,167 @@
+import { Clock, Context, Duration, Effect, Layer, Predicate, Schema } from "effect"
+import { Expected } from "../../core/ExpectedError.js"
+import type { Cell } from "../../fleet/Fleet.js"
+import type { CallerFacts } from "../access/Caller.js"
+import { headersFor, ServedCell } from "../access/ServedCell.js"
+import { apiPrefix } from "../Contract.js"
+
+// Requests to the HTTP services of other cells. A cell that does not respond costs one request at a time: while it is down, all others
+// fail at once, so that the pages of other cells do not wait for their connections. Nothing is repeated.
+
+/** Longest wait for a response. Mission Control waits as long for an action. */
+export const longest = Duration.seconds(10)
+
+/** Requests to one cell that wait for a response. */
+const maxOpen = 64
+
+/** Milliseconds between two attempts to reach a cell that is down. */
+const retryAfter = 1_000
+
+/** Another cell's service did not respond, or refused this service. */
+export class CellUnreachable extends Expected<CellUnreachable>(502)("CellUnreachable", {
+  cell: Schema.String,
+  reason: Schema.String,
+  /** Whether the request was a change that may have been made. */
+  maybeDone: Schema.Boolean
+}) {
+  override get message(): string {
+    const done = this.maybeDone ? " The change may have been made: check before you repeat it." : ""
+    return `Cell ${this.cell} cannot be reached from here: ${this.reason}.${done}`
+  }
+}
+
+export interface CellRequest {
+  readonly method: string
+  /** Path and query, from the prefix of the API. */
+  readonly path: string
+  readonly caller: Pick<CallerFacts, "role" | "who">
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Uint8Array<ArrayBuffer>
+}
+
+export interface CellResponse {
+  readonly status: number
+  readonly headers: Headers
+  /** A stream only if it is one of events. */
+  readonly body: Uint8Array | ReadableStreamDefaultReader<Uint8Array>
+}
+
+/** Sends requests to the service of one cell. */
+export type CellClient = (request: CellRequest) => Effect.Effect<CellResponse, CellUnreachable>
+
+const causeOf = (error: unknown): string => {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  // A name with several addresses fails without a message.
+  const code = Predicate.hasProperty(cause, "code") ? String(cause.code) : "no connection"
+  return (cause instanceof Error ? cause.message || code : String(cause)).replace(/\.$/, "")
+}
+
+/** Whether the request was not sent. */
+const isUnsent = (reason: string) => /ECONNREFUSED|ENOTFOUND|EAI_AGAIN/.test(reason)
+
+/** Why a response is not an answer to the caller: this service was refused, or the address is wrong. */
+const refusalOf = ({ headers, status }: Response): string | undefined => {
+  if (status === 401) return "it rejects the token; set NIGHTSHIFT_FLEET_TOKEN to the same value in all services"
+  if (status === 421) return "its address belongs to another cell; correct `api` in the fleet file"
+  if (status >= 300 && status < 400)
+    return `its address redirects to ${headers.get("location")}; correct \`api\` in the fleet file`
+  return undefined
+}
+
+const isEvents = (response: Response) => response.headers.get("content-type")?.startsWith("text/event-stream") === true
+
+/** The address of a path. Undefined if the path leads out of the API. */
+const addressOf = (api: string, path: string): URL | undefined => {
+  const base = new URL(`${api}${apiPrefix}/`)
+  const url = new URL(`${base.href}${path}`)
+  return url.origin === base.origin && url.pathname.startsWith(base.pathname) ? url : undefined
+}
+
+const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell, api: string): CellClient => {
+  let down: string | undefined
+  let triedAt = 0
+  let open = 0
+
+  return ({ body, caller, headers = {}, method, path }) =>
+    Effect.gen(function* () {
+      const isChange = method !== "GET" && method !== "HEAD"
+      const failed = (reason: string, maybeDone = false) =>
+        new CellUnreachable({ cell: to.name, reason, maybeDone: maybeDone && isChange && !isUnsent(reason) })
+      const url = addressOf(api, path)
+      if (url === undefined) return yield* failed("the path leads out of its API")
+      const now = yield* Clock.currentTimeMillis
+      if (down !== undefined && (open > 0 || now - triedAt < retryAfter)) return yield* failed(down)
+      if (open >= maxOpen) return yield* failed(`${maxOpen} requests are waiting for it already`)
+      const send = async (signal: AbortSignal): Promise<Response | CellResponse> => {
+        const response = await fetch(url, {
+          method,
+          headers: { ...headers, ...headersFor(own, token, to, caller) },
+          redirect: "manual",
+          signal,
+          ...(body === undefined ? {} : { body })
+        })
+        if (refusalOf(response) !== undefined) {
+          await response.body?.cancel()
+          return response
+        }
+        const stream = isEvents(response) ? response.body?.getReader() : undefined
+        return {
+          status: response.status,
+          headers: response.headers,
+          body: stream ?? new Uint8Array(await response.arrayBuffer())
+        }
+      }
+      const request = Effect.tryPromise({ try: send, catch: (error) => failed(causeOf(error), true) }).pipe(
+        Effect.timeoutFail({
+          duration: longest,
+          onTimeout: () => failed(`no response within ${Duration.toSeconds(longest)} s`, true)
+        }),
+        Effect.tapBoth({
+          onFailure: ({ reason }) =>
+            Effect.sync(() => {
+              down = reason
+            }),
+          onSuccess: () =>
+            Effect.sync(() => {
+              down = undefined
+            })
+        })
+      )
+      const answer = yield* Effect.acquireUseRelease(
+        Effect.sync(() => {
+          open += 1
+          triedAt = now
+        }),
+        () => request,
+        () =>
+          Effect.sync(() => {
+            open -= 1
+          })
+      )
+      return answer instanceof Response ? yield* failed(refusalOf(answer) ?? "") : answer
+    })
+}
+
+/** Clients of the other cells' services, by name. */
+export class CellClients extends Context.Tag("nightshift/http/CellClients")<
+  CellClients,
+  ReadonlyMap<string, CellClient>
+>() {
+  static readonly layer: Layer.Layer<CellClients> = Layer.effect(
+    CellClients,
+    Effect.map(ServedCell, (membership) => {
+      if (membership === undefined) return new Map()
+      const { cell: own, fleet, token } = membership
+      const others = [...fleet.cells.values()].filter((cell) => cell !== own)
+      return new Map(
+        others.map((cell): readonly [string, CellClient] => {
+          const refuse = (reason: string) => () =>
+            Effect.fail(new CellUnreachable({ cell: cell.name, reason, maybeDone: false }))
+          if (cell.api === undefined) return [cell.name, refuse("it has no `api` in the fleet file")]
+          if (token === undefined) return [cell.name, refuse("NIGHTSHIFT_FLEET_TOKEN is not set in this service")]
+          return [cell.name, makeClient(own, token, cell, cell.api)]
+        })
+      )
+    })
+  )
+}
