@@ -20,10 +20,10 @@ export { DatabaseConflict, type DatabaseError, DatabaseFault, DatabaseUnavailabl
 export { Hints } from "./database/Hints.js"
 /** The queue over several cells, each of which is a complete Nightshift. */
 export * as Fleet from "./fleet/FleetClient.js"
-/** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
-export * as CmdExec from "./handlers/CmdExec.js"
 /** Handlers that send the jobs of a kind to a URL, as signed requests. */
 export * as Push from "./gateway/push/Push.js"
+/** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
+export * as CmdExec from "./handlers/CmdExec.js"
 /** Events: declare them, publish them, and subscribe to them with handlers. */
 export * as Event from "./handlers/Event.js"
 /** Handlers: an Effect or an async function that runs the jobs of a kind. */

@@ -139,7 +139,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
       const cluster = yield* ClusterOverview
       const settings = yield* Queues
       const buckets = yield* MinuteBuckets
-      const audit = yield* Audit
+      const snoozes = Snoozes.make(yield* Audit)
       return {
         read: Effect.gen(function* () {
           const counted = yield* counts.read
@@ -184,7 +184,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
               .filter(({ lastAt }) => now - lastAt < lasting)
               .slice(0, maxListed)
               .map(GroupsRoutes.viewOf()),
-            snoozes: (yield* Effect.provideService(Snoozes.current, Audit, audit)).map(SnoozesRoutes.viewOf),
+            snoozes: (yield* snoozes).map(SnoozesRoutes.viewOf),
             history: {
               since: Instant.format(points[0]?.at ?? now),
               bucket: DurationText.format(width),
