@@ -76,7 +76,7 @@ describe("what happens if", { timeout: 120_000 }, () => {
       expect((yield* call("move", "mail", "--to", "mail-2")).code).toBe(0)
       const target = yield* cell("mail-2")
       yield* run(() => worker(target, { handlers: [greet.handle(async () => {})] }))
-      expect(yield* run(() => target.why(id))).toMatchObject({ reason: "scheduled" })
+      expect(yield* run(() => target.why(id))).toMatchObject({ reason: "not_due" })
       yield* query("mail-2", "update nightshift.job set run_at = created_at - interval '5 min'")
       yield* run(() => target.result(id, { timeout: "1m" }))
     })
