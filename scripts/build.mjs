@@ -98,7 +98,7 @@ const withSharedYaml = (path) => ({
 })
 const yaml = await build({
   ...shared,
-  stdin: { contents: 'export { LineCounter, parseDocument, visit } from "yaml"', resolveDir: root },
+  stdin: { contents: 'export { isMap, isScalar, LineCounter, parseDocument, visit } from "yaml"', resolveDir: root },
   outdir: undefined,
   outfile: "dist/yaml.cjs",
   format: "cjs",

@@ -5,6 +5,7 @@ import { Effect } from "effect"
 import { z } from "zod"
 import { job, worker } from "../../src/client/index.js"
 import * as FleetFolder from "../support/FleetFolder.js"
+import * as Nightshift from "../support/Nightshift.js"
 
 // The answers of docs/operate/fleet-questions.md.
 
@@ -76,7 +77,7 @@ describe("what happens if", { timeout: 120_000 }, () => {
       expect((yield* call("move", "mail", "--to", "mail-2")).code).toBe(0)
       const target = yield* cell("mail-2")
       yield* run(() => worker(target, { handlers: [greet.handle(async () => {})] }))
-      expect(yield* run(() => target.why(id))).toMatchObject({ reason: "scheduled" })
+      expect(yield* run(() => target.why(id))).toMatchObject({ reason: "not_due" })
       yield* query("mail-2", "update nightshift.job set run_at = created_at - interval '5 min'")
       yield* run(() => target.result(id, { timeout: "1m" }))
     })
@@ -130,5 +131,24 @@ describe("what happens if", { timeout: 120_000 }, () => {
       expect(moved).toMatchObject({ code: 0, stderr: "" })
       expect([yield* ids("mail", "mail"), yield* ids("mail-2", "mail"), runs]).toEqual([[], [id], 1])
     })
+  )
+
+  it.scopedLive(
+    "the list is a text in the environment: the command stops before the change, and continues after it",
+    () =>
+      Effect.gen(function* () {
+        const { cwd, fleet, ids, text } = yield* made
+        const shift = yield* fleet()
+        const { id } = yield* run(() => shift.enqueue(greet, { who: "a" }))
+        const move = (list: string) =>
+          Nightshift.call(["fleet", "move", "mail", "--to", "mail-2"], { cwd, env: { NIGHTSHIFT_FLEET: list } })
+        const before = text()
+        const stopped = yield* move(before)
+        expect(stopped).toMatchObject({ code: 1, stderr: expect.stringContaining("\n  mail: mail-2") })
+        expect([yield* ids("mail", "mail"), yield* ids("mail-2", "mail")]).toEqual([[], []])
+        expect(yield* ids("mail-2", "mail>mail>mail-2")).toEqual([id])
+        expect((yield* move(before.replace("mail: mail\n", "mail: mail-2\n"))).code).toBe(0)
+        expect([text(), yield* ids("mail-2", "mail")]).toEqual([before, [id]])
+      })
   )
 })

@@ -1,4 +1,3 @@
-import { Either } from "effect"
 import { isMap, isScalar, parseDocument } from "yaml"
 
 // Changes the cells of queues in the text of a fleet, and nothing else: comments and the layout of other lines stay.
@@ -70,10 +69,10 @@ const replaced = (text: string, queue: string, cells: ReadonlyArray<string>): st
     : undefined
 }
 
-/** Places a queue in other cells. Left is the line to write by hand, if the text has a form that cannot be changed safely. */
-export const edit = (text: string, queue: string, cells: ReadonlyArray<string>): Either.Either<Edited, string> => {
+/** Places a queue in other cells. Undefined if the text has a form that cannot be changed safely. */
+export const edit = (text: string, queue: string, cells: ReadonlyArray<string>): Edited | undefined => {
   const after = replaced(text, queue, cells)
   return after !== undefined && canonical(valueOf(after)) === canonical(expected(text, queue, cells))
-    ? Either.right({ text: after, lines: difference(text, after) })
-    : Either.left(`${queue}: ${written(cells)}`)
+    ? { text: after, lines: difference(text, after) }
+    : undefined
 }
