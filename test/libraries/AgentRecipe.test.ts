@@ -24,7 +24,7 @@ interface Recipe {
   readonly decide: (id: string, signal: string, ok: boolean, by: string) => Promise<unknown>
 }
 
-const load = async (): Promise<Recipe> => {
+const loaded = (async (): Promise<Recipe> => {
   const page = readFileSync(join(root, "docs/recipes/agent.md"), "utf8")
   const [agent = "", show = ""] = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code)
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }')
@@ -34,7 +34,7 @@ const load = async (): Promise<Recipe> => {
   await Effect.runPromise(compiled(folder))
   const load = (file: string) => import(/* @vite-ignore */ pathToFileURL(join(folder, file)).href)
   return { ...(await load("agent.js")), ...(await load("show.js")) }
-}
+})()
 
 type Part = Awaited<ReturnType<MockLanguageModelV3["doStream"]>>["stream"] extends ReadableStream<infer A> ? A : never
 
@@ -79,7 +79,7 @@ const overloaded = (): never => {
 
 describe("the agent of the recipe", () => {
   it("retries the model, calls tools as steps, waits for a person, and counts what it spends", async () => {
-    const { agent, decide, follow } = await load()
+    const { agent, decide, follow } = await loaded
     const refunds: Array<readonly [key: string, order: string]> = []
     vi.stubGlobal("shop", {
       order: async () => ({ cents: 500 }),
@@ -124,7 +124,7 @@ describe("the agent of the recipe", () => {
   }, 60_000)
 
   it("learns that a person refused, and stops when its budget is spent", async () => {
-    const { agent, decide } = await load()
+    const { agent, decide } = await loaded
     vi.stubGlobal("shop", { refund: () => expect.unreachable() })
     scripted(
       () => answer(["Refunding."], 1_000, ["c1", "refund"]),
