@@ -109,12 +109,17 @@ const urlOf = (request: IncomingMessage): string =>
     ? request.originalUrl
     : (request.url ?? "/")
 
-/** A router may have cut the path off. Only the URL and what an answer needs are copied: frameworks have Requests of their own. */
+/**
+ * A router may have cut the path off. Only the URL and what an answer needs are copied: frameworks have Requests of their own.
+ * Next.js removes Content-Encoding from responses and compresses them itself, so they are not compressed here.
+ */
 const requestBelow = (path: string, request: Request): Request => {
   const url = new URL(request.url)
   const inner = new URL(below(path, url.pathname) ?? url.pathname, url)
   inner.search = url.search
-  const { body, headers, method, signal } = request
+  const { body, method, signal } = request
+  const headers = new Headers(request.headers)
+  headers.delete("accept-encoding")
   const content = body === null || method === "GET" || method === "HEAD" ? {} : { body, duplex: "half" as const }
   return new Request(inner, { method, headers, signal, ...content })
 }

@@ -46,6 +46,13 @@ const serving = async <A>(listener: RequestListener, body: (url: string) => Prom
 }
 
 describe("missionControl, as a handler of web standard requests", () => {
+  it("leaves compression to the framework, which may remove Content-Encoding as Next.js does", async () => {
+    await using control = missionControl(shift, { path: "/ops", authorize })
+    const headers = { ...ada, "accept-encoding": "gzip" }
+    const page = await control.fetch(new Request("http://app.test/ops/ui/", { headers }))
+    expect([page.headers.get("content-encoding"), await page.text()]).toEqual([null, expect.stringContaining("<html")])
+  })
+
   it("lets in whom the app lets in, with the role and the name that the app says", async () => {
     await using control = missionControl(shift, { path: "/ops", authorize })
     const get = (path: string, headers = {}) => control.fetch(new Request(`http://app.test${path}`, { headers }))

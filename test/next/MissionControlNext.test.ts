@@ -32,7 +32,7 @@ layer(Browser.layer, { excludeTestServices: true })("Mission Control", (it) => {
         yield* ExampleProject.started(name, "worker.ts", /started: serving/, databaseUrl)
         const app = yield* Effect.acquireRelease(
           Effect.promise(() =>
-            start(cwd, next, ["start", "--port", "0"], {
+            start(cwd, next, ["start", "--hostname", "localhost", "--port", "0"], {
               env: { ...quiet, DATABASE_URL: databaseUrl },
               sign: "Ready in"
             })
