@@ -115,6 +115,8 @@ const make = Effect.gen(function* () {
       )
     )
 
+  const isAnyOpen = () => [...subscriptions.values()].some(({ fillFromAt }) => fillFromAt !== undefined)
+
   const find = (id: string) =>
     Effect.flatMap(checkedId(id), () => {
       const event = events.get(id)
@@ -173,7 +175,7 @@ const make = Effect.gen(function* () {
         set(subscriptions, key, { ...subscription, fillFromAt: undefined })
       }
       return { jobs: made, isOpen: false }
-    }),
+    }).pipe(Effect.zipLeft(idleUntil(() => (isAnyOpen() ? 0 : Number.POSITIVE_INFINITY)))),
     get: (id) =>
       Effect.flatMap(find(id), ({ replays, ...event }) =>
         jobs.atomically((now) => {
