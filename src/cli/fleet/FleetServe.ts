@@ -52,7 +52,8 @@ const declarationOf = ({ main, queues }: Fleet, cells: ReadonlyArray<Placed>) =>
   default: main.name
 })
 
-const greeting = (cells: ReadonlyArray<Placed>, token: string, file: string) => {
+/** Prints the admin token only if it was generated. */
+const greeting = (cells: ReadonlyArray<Placed>, made: string | undefined, file: string) => {
   const widest = Math.max(8, ...cells.map(({ name }) => name.length))
   const lines = cells.map(
     ({ api, database, name }) => `  ${name.padEnd(widest)}  ${api}/ui/  (${DatabaseUrl.address(database)})`
@@ -62,7 +63,7 @@ Nightshift ${Package.version.text} is up with ${cells.length} cells
 
 ${lines.join("\n")}
 
-  ${"fleet".padEnd(widest)}  ${cells[0]?.api}/ui/#/fleet?token=${encodeURIComponent(token)}
+  ${"fleet".padEnd(widest)}  ${cells[0]?.api}/ui/#/fleet${made === undefined ? "" : `?token=${encodeURIComponent(made)}`}
   ${"programs".padEnd(widest)}  NIGHTSHIFT_FLEET=${file}
 
 Stop it with Ctrl-C.
@@ -83,7 +84,7 @@ export const serve = (module: string | undefined, flags: Environment.Texts) =>
     const directory = `${(yield* DatabaseConfig).directory}-fleet`
     yield* inDirectory(directory, () => DataDirectory.makeWithParents(directory, 0o755))
     const given = yield* ServerConfig.settings.adminToken.config
-    const token = Redacted.value(Option.isSome(given) ? given.value : yield* AdminToken.readOrMake(directory))
+    const made = Option.isSome(given) ? undefined : Redacted.value(yield* AdminToken.readOrMake(directory))
     const cells = yield* Effect.forEach(
       [...fleet.cells.values()],
       (cell, place) =>
@@ -102,7 +103,7 @@ export const serve = (module: string | undefined, flags: Environment.Texts) =>
     const shared = {
       ...flags,
       NIGHTSHIFT_FLEET: file,
-      NIGHTSHIFT_ADMIN_TOKEN: token,
+      ...(made === undefined ? {} : { NIGHTSHIFT_ADMIN_TOKEN: made }),
       NIGHTSHIFT_FLEET_TOKEN: `${randomBytes(24).toString("base64url")}:admin`
     }
     const ups = yield* Effect.forEach(cells, () => Deferred.make<void>())
@@ -116,7 +117,7 @@ export const serve = (module: string | undefined, flags: Environment.Texts) =>
           NIGHTSHIFT_QUEUES: queuesOf(fleet, cell)
         })
       )
-    const greet = Effect.zipRight(Effect.forEach(ups, Deferred.await), Console.log(greeting(cells, token, file)))
+    const greet = Effect.zipRight(Effect.forEach(ups, Deferred.await), Console.log(greeting(cells, made, file)))
     yield* Effect.all([greet, ...cells.map((cell, place) => serveCell(cell, ups[place] as Deferred.Deferred<void>))], {
       concurrency: "unbounded",
       discard: true

@@ -47,9 +47,7 @@ const CellIncidents = ({
     <ul class="incidents">
       {incidents.slice(0, maxIncidents).map(({ href, key, text }) => (
         <li key={key}>
-          <a class="cut" href={at(cell, href)} title={text}>
-            {text}
-          </a>
+          <a href={at(cell, href)}>{text}</a>
         </li>
       ))}
       {hidden > 0 ? <li class="quiet">{hidden} more</li> : null}
@@ -124,7 +122,7 @@ const CellCard = ({ cell, own }: { readonly cell: Cell; readonly own: boolean })
 }
 
 /** Jobs of each cell in a merged list. */
-const perCell = 20
+const perCell = 10
 
 interface Listed {
   readonly jobs: ReadonlyArray<Job & { readonly cell: string }>
