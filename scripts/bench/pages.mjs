@@ -57,6 +57,7 @@ export const requestsOf = async (get) => {
     "workflows, counts": "workflows/counts?roots=true",
     "recent actions": "actions?limit=50",
     events: "published",
+    fleet: "fleet",
     // The benchmark stores no executions and no events; your own database may have some.
     ...(event === undefined ? {} : { event: `published/${event.id}` }),
     ...(execution === undefined ? {} : { execution: `workflows/${encodeURIComponent(execution.execution)}` }),

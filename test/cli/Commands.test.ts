@@ -10,7 +10,7 @@ import { isLong } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 /** These run until stopped and print no JSON. */
-const services = ["serve", "demo"]
+const services = ["serve", "demo", "mcp"]
 
 /** Output of a command that runs in this process: a hundred processes would take minutes. */
 const printed = (...args: ReadonlyArray<string>) =>

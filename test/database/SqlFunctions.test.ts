@@ -44,6 +44,28 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
       '0198c0de-0000-7000-8000-000000000003', 1, 0, false)`,
     "select 1 from nightshift.workflow_permit where step = 'call' and lease is not null"
   ],
+  publish: [
+    `nightshift.publish('order.paid', '{}', id => 'one')`,
+    "select 1 from nightshift.event where own_id = 'one'"
+  ],
+  publish_events: [
+    `nightshift.publish_events('{"now": 0, "events": [{"id": "0198c0de-0000-7000-8000-000000000004", "name": "order.paid",
+      "data": {"order": 1}}]}')`,
+    "select 1 from nightshift.event where id = '0198c0de-0000-7000-8000-000000000004'"
+  ],
+  deliver_events: [
+    `nightshift.deliver_events('{0198c0de-0000-7000-8000-000000000004}', null, now())`,
+    "select 1 from nightshift.event where id = '0198c0de-0000-7000-8000-000000000004'"
+  ],
+  fill_subscription: [
+    `nightshift.fill_subscription('order.paid', 'letter', 0, 10)`,
+    "select 1 where nightshift.fill_subscription('order.paid', 'letter', 0, 10)->>'done' = 'true'"
+  ],
+  wait_for_event: [
+    `nightshift.wait_for_event('{"execution": "order/3", "job": "0198c0de-0000-7000-8000-000000000001", "name": "shipped",
+      "event": "order.shipped", "paths": [], "match": []}')`,
+    "select 1 from nightshift.event_wait where execution = 'order/3'"
+  ],
   route_of: [`nightshift.route_of('letter')`, "select 1 where nightshift.route_of('letter') = 'routed'"],
   error_shape: [
     `nightshift.error_shape('order 17 failed')`,

@@ -129,13 +129,12 @@ const run = (given: Given) =>
   }).pipe(Effect.scoped, Settings.configured({}))
 
 export const move = Command.make({
-  about:
-    "Move queues to other cells with their unfinished jobs and executions, and change the list. Without --to: move jobs to where the list places them. If it was interrupted, run it again.",
+  about: "Move queues and their unfinished jobs to other cells, or continue an interrupted move.",
   args: { queues: Input.several(Input.text, "The queues. Those with common workflows or batches move together.") },
   options: {
     to: Input.optional(
       Input.text,
-      "The cells that have the queues afterwards: one, or several like a,b to divide them by key."
+      "The cells that have the queues afterwards: one, or several like a,b to divide them by key. Without it, jobs move to where the list places them."
     ),
     from: Input.optional(Input.text, "Move only the jobs of this cell (default all cells)."),
     deadline: Input.withDefault<Duration.Duration, Duration.Duration>(

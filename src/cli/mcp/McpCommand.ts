@@ -82,8 +82,7 @@ const serviceOf = (url: string, token: Redacted.Redacted): Effect.Effect<Options
   })
 
 export const command = Command.make({
-  about:
-    "Serve tools for agents and editors, by the Model Context Protocol, on standard input and output or over HTTP.",
+  about: "Serve tools for agents and editors: Model Context Protocol, on stdio or over HTTP.",
   options: {
     url: Input.withDefault(
       Input.url,

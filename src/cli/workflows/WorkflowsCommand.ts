@@ -249,7 +249,7 @@ const fork = QueueCommand.make({
 })
 
 const unpin = QueueCommand.make({
-  about: "Unpin an execution, or all executions of a release: any release may then run them.",
+  about: "Unpin an execution, or all executions of a release. Any release may then run them.",
   args: { execution: Input.optional(Input.text, "The execution's id, as in order/A-17, or the id of its job.") },
   options: {
     reason: Operator.reason,
