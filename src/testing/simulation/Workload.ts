@@ -58,13 +58,8 @@ export const kinds = {
   parent: Parent.name,
   child: Child.name,
   plain: Plain.name,
-  obituary: Obituary.name,
-  /** Remote workers run it, and pods do too. */
-  remote: Light.name
+  obituary: Obituary.name
 } as const
-
-/** The queue that remote workers claim from. */
-export const remoteQueue = Light.queue
 
 export const queues: Readonly<Record<string, QueueSettingsPatch>> = {
   plain: { maxWorkers: 6 },
