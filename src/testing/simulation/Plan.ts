@@ -4,9 +4,6 @@ import { Dice, digest } from "./Seed.js"
 // The fault plan: operations and faults with their times. It is generated from the seed as plain data, so that it can
 // be printed, replayed and shrunk.
 
-/** What a remote worker does with the jobs that it has claimed. */
-export type RemoteAct = "finishes" | "finishes twice" | "fails" | "dies" | "is late"
-
 /** One action of a plan: traffic, an operator's request, or a fault. */
 export type Step = {
   /** When it happens, in milliseconds since the start. */
@@ -33,16 +30,6 @@ export type Step = {
       readonly nth: number
       /** The pod that gets the first request; later requests go to the next pods. Without one, as in Enqueue. */
       readonly pod?: string | undefined
-    }
-  | {
-      /** A remote worker claims jobs from a pod. */
-      readonly _tag: "Work"
-      /** Index of the worker, from 1. */
-      readonly nth: number
-      /** The pod that gets the claim; ends may go to the next pods. */
-      readonly pod: string
-      /** What the worker does with its jobs. It is late if the jobs are rescued before it finishes them. */
-      readonly how: RemoteAct
     }
   | {
       /** An event that its publisher repeats until a pod answers, and once more. */
@@ -273,17 +260,6 @@ const drawEvents = (pods: number, seed: number, span: number): ReadonlyArray<Ste
   })
 }
 
-/** Remote workers that claim from pods. Uses its own random generator too. */
-const drawRemoteWorkers = ({ pods, seed, viaEntryPoints }: PlanOptions, span: number): ReadonlyArray<Step> => {
-  const dice = new Dice(digest("remote", seed))
-  const count = viaEntryPoints ? dice.pick(0, 0, 0, 1, 2, 3) : 0
-  return Array.from({ length: count }, (_, index): Step => {
-    const how = dice.pick<RemoteAct>("finishes", "finishes twice", "fails", "dies", "is late")
-    const at = 1_000 + dice.whole(0, span)
-    return { at, _tag: "Work", nth: index + 1, pod: podName(dice.whole(1, pods)), how }
-  })
-}
-
 /** Sends some of the operators' requests through a pod. Uses its own random generator too. */
 const throughPods = ({ pods, seed, viaEntryPoints }: PlanOptions, steps: ReadonlyArray<Step>): ReadonlyArray<Step> => {
   const dice = new Dice(digest("operators", seed))
@@ -315,7 +291,6 @@ export const draw = (options: PlanOptions): Plan => {
     slowClocks: options.faultPlan.clock !== false,
     steps: [
       ...throughEntryPoints(options, arrivals, span),
-      ...drawRemoteWorkers(options, span),
       ...throughPods(
         options,
         faultPlan.filter((step) => step !== undefined)
@@ -351,8 +326,6 @@ export const described = (step: Step): string => {
       return `publish event ${step.nth}${through(step.pod)}`
     case "Upload":
       return `upload file ${step.nth}${through(step.pod)}`
-    case "Work":
-      return `worker-${step.nth}, which ${step.how}, claims from ${step.pod}`
     case "SkewClock":
       return `${step.pod} misreads the database's clock by ${step.millis / 1000} s`
     case "Cancel":

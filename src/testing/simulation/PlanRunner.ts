@@ -13,7 +13,6 @@ import { Schedules } from "../../schedule/Schedules.js"
 import { Storage } from "../../uploads/Storage.js"
 import { ExecutionClient, untilReachable } from "./ExecutionClient.js"
 import { described, type Plan, type Step } from "./Plan.js"
-import { RemoteClient } from "./RemoteClient.js"
 import type { SimulatedPod, Site } from "./SimulatedPod.js"
 import type { Ports } from "./Tables.js"
 import * as WorkflowWorkload from "./WorkflowWorkload.js"
@@ -116,8 +115,6 @@ export class PlanRunner<R> {
         return this.deliver(step.nth)
       case "Upload":
         return this.upload(step.nth, step.pod)
-      case "Work":
-        return new RemoteClient([...pods.values()], checker, step).work
       case "Publish":
         return this.publish(step.nth, step.pod)
       case "SkewClock":

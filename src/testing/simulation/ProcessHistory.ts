@@ -1,4 +1,4 @@
-import type { PodFacts, RemotePod, UnlockedPod } from "../../cluster/Pods.js"
+import type { PodFacts, UnlockedPod } from "../../cluster/Pods.js"
 import type { PodId } from "../../core/Ids.js"
 
 /** An operation that reached the database, as in `Call`. */
@@ -40,11 +40,6 @@ export class ProcessHistory {
       this.beats.set(id, { who, at })
       this.removed.delete(id)
     }
-    if (call === "Pods.beatRemote")
-      for (const { id, label } of args[0] as ReadonlyArray<RemotePod>) {
-        this.beats.set(id, { who: label ?? id, at })
-        this.removed.delete(id)
-      }
     if (call === "Pods.removeUnlocked")
       for (const { id } of answer as ReadonlyArray<UnlockedPod>) this.removed.set(id, who)
   }

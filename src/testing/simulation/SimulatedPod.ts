@@ -25,7 +25,6 @@ import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import * as PodLoops from "../../worker/PodLoops.js"
-import { RemoteWorkers } from "../../worker/remote/RemoteWorkers.js"
 import * as Worker from "../../worker/Worker.js"
 import type { Actor } from "./Actor.js"
 import { FaultInjector } from "./FaultInjector.js"
@@ -66,8 +65,6 @@ interface Boot {
   lock: PodId | undefined
   /** Whether the pod was asked to stop while faults were active, which may have hit its last writes. */
   isStoppedInTrouble: boolean
-  /** Remote workers, if the plan has any: made by their first request. */
-  remote: Effect.Effect<typeof RemoteWorkers.Service> | undefined
   /** Runs an effect in the process, with its services. Undefined while the pod starts. */
   run: (<A, E>(effect: Effect.Effect<A, E, Served>) => Fiber.RuntimeFiber<A, E>) | undefined
 }
@@ -176,11 +173,6 @@ export class SimulatedPod<R> {
     return this.boot?.id
   }
 
-  /** The name of the process that runs. */
-  get processName(): string | undefined {
-    return this.boot?.actor.name
-  }
-
   /** Whether the pod's HTTP server accepts requests. */
   get isServing(): boolean {
     return this.boot?.run !== undefined && !this.boot.actor.isGone
@@ -198,16 +190,6 @@ export class SimulatedPod<R> {
         fiber.addObserver((exit) => resume(Effect.succeed(exit)))
       })
       return Effect.timeoutOption(answer, requestTimeout)
-    })
-  }
-
-  /** Runs a request of a remote worker in the pod's process. */
-  work<A, E>(
-    act: (remote: typeof RemoteWorkers.Service) => Effect.Effect<A, E>
-  ): Effect.Effect<Option.Option<Exit.Exit<A, E>>> {
-    return Effect.suspend(() => {
-      const remote = this.boot?.remote
-      return remote === undefined ? Effect.succeedNone : this.request(Effect.flatMap(remote, act))
     })
   }
 
@@ -233,7 +215,6 @@ export class SimulatedPod<R> {
       id: undefined,
       lock: undefined,
       isStoppedInTrouble: false,
-      remote: undefined,
       run: undefined
     }
     this.boot = boot
@@ -320,9 +301,6 @@ export class SimulatedPod<R> {
         Tally,
         tally
       )
-      const remote = Effect.map(Layer.build(RemoteWorkers.layer), Context.get(RemoteWorkers))
-      const context = yield* Effect.context<Effect.Effect.Context<typeof remote>>()
-      boot.remote = yield* Effect.cached(remote.pipe(Effect.provideService(Tally, tally), Effect.provide(context)))
       const runtime = yield* Effect.runtime<Served>()
       boot.run = (effect) => Runtime.runFork(runtime)(effect, { scheduler: actor, immediate: false })
       return Context.get(built, Worker.Worker)

@@ -66,13 +66,8 @@ export const kinds = {
   child: Child.name,
   plain: Plain.name,
   obituary: Obituary.name,
-  /** Remote workers run it, and pods do too. */
-  remote: Light.name,
   subscribers: subscribers.map(({ name }) => name)
 } as const
-
-/** The queue that remote workers claim from. */
-export const remoteQueue = Light.queue
 
 export const queues: Readonly<Record<string, QueueSettingsPatch>> = {
   plain: { maxWorkers: 6 },
