@@ -50,20 +50,12 @@ interface DeadGroup {
 }
 
 interface Uploads {
-  readonly stuck: ReadonlyArray<{
-    readonly workspace: string
-    readonly files: number
-    readonly waitingSeconds: number
-  }>
+  readonly stuck: ReadonlyArray<{ readonly workspace: string; readonly files: number; readonly waitingSeconds: number }>
 }
 
 interface Database {
   readonly now: {
-    readonly blockers: ReadonlyArray<{
-      readonly name: string
-      readonly what: string
-      readonly seconds: number | null
-    }>
+    readonly blockers: ReadonlyArray<{ readonly name: string; readonly what: string; readonly seconds: number | null }>
   }
 }
 

@@ -168,13 +168,7 @@ export const makeHandler = (options: Options): ((request: Request) => Promise<Re
       sessionIdGenerator: randomUUID,
       enableJsonResponse: true,
       maxRequestBodySize: maxBody,
-      onsessioninitialized: async (id) => {
-        const [oldest] = sessions
-        sessions.set(id, transport)
-        if (sessions.size <= maxSessions || oldest === undefined) return
-        sessions.delete(oldest[0])
-        await oldest[1].close()
-      },
+      onsessioninitialized: (id) => void sessions.set(id, transport),
       onsessionclosed: (id) => void sessions.delete(id)
     })
     await makeServer(options).connect(transport)
@@ -185,7 +179,14 @@ export const makeHandler = (options: Options): ((request: Request) => Promise<Re
     // There are no messages from the server that a client would listen for.
     if (request.method === "GET") return refusal(405, "This server sends no events. Use POST.")
     const id = request.headers.get("mcp-session-id")
-    if (id === null) return (await begin()).handleRequest(request)
+    if (id === null) {
+      const [oldest] = sessions
+      if (sessions.size >= maxSessions && oldest !== undefined) {
+        sessions.delete(oldest[0])
+        await oldest[1].close()
+      }
+      return (await begin()).handleRequest(request)
+    }
     const session = sessions.get(id)
     if (session === undefined) return refusal(404, "This session has ended. Initialize a new one.")
     sessions.delete(id)
