@@ -7,7 +7,7 @@ import SlowFirst from "./test/support/SlowFirst.js"
 
 const isLong = process.env.TEST_SIZE === "long"
 const isFaults = process.env.TEST_SIZE === "faults"
-const isNext = process.env.TEST_SIZE === "next"
+const isDump = process.env.TEST_SIZE === "dump"
 
 // Set here because every process of the run inherits it; global-setup.ts removes the folder.
 if (process.env.TMPDIR === undefined) {
@@ -36,16 +36,13 @@ const sized = [
 /** The real faults, which `npm run test:faults` runs. */
 const faults = "test/faults/Faults.test.ts"
 
-/** Builds and starts a Next.js app, which `npm run test:next` runs. */
-const next = "test/next/*.test.ts"
-
-const included: Readonly<Record<string, ReadonlyArray<string>>> = {
-  faults: [faults],
-  next: [next],
-  dump: ["test/upgrades/MakeDump.ts"],
-  long: [...longTests, ...sized]
-}
-const include = [...(included[process.env.TEST_SIZE ?? ""] ?? ["test/**/*.test.ts"])]
+const include = isFaults
+  ? [faults]
+  : isDump
+    ? ["test/upgrades/MakeDump.ts"]
+    : isLong
+      ? [...longTests, ...sized]
+      : ["test/**/*.test.ts"]
 const reporters = isFaults ? ["./test/faults/FaultsReporter.ts"] : []
 
 /** Examples import the package by its name: they are given the build. */
@@ -62,7 +59,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     include,
-    exclude: ["**/node_modules/**", ...(isFaults || isNext ? [] : isLong ? [faults] : [...longTests, faults, next])],
+    exclude: ["**/node_modules/**", ...(isFaults ? [] : isLong ? [faults] : [...longTests, faults])],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", ...reporters, "./test/support/CountsReporter.ts"],
@@ -74,7 +71,7 @@ export default defineConfig({
     maxConcurrency: Number(process.env.FAULTS_AT_ONCE ?? 6),
     silent: "passed-only",
     // A machine may be busy with other work. Only a test that hangs reaches this limit.
-    testTimeout: isNext ? 600_000 : isLong ? 180_000 : 60_000,
+    testTimeout: isLong ? 180_000 : 60_000,
     // Hooks start services and browsers, several at once.
     hookTimeout: 180_000
   }
