@@ -9,5 +9,6 @@ export const longTests = [
   "test/journeys/MissionControlSafety.test.ts",
   "test/laws/QueueFleet.laws.test.ts",
   "test/worker/Cluster.test.ts",
+  "test/worker/IdleStatements.test.ts",
   "test/workflow/EffectContract.test.ts"
 ]
