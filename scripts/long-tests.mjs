@@ -10,6 +10,5 @@ export const longTests = [
   "test/laws/QueueFleet.laws.test.ts",
   "test/serverless/Serverless.test.ts",
   "test/worker/Cluster.test.ts",
-  "test/worker/IdleStatements.test.ts",
   "test/workflow/EffectContract.test.ts"
 ]
