@@ -3,7 +3,7 @@ import * as AdvisoryLock from "../database/AdvisoryLock.js"
 import type { VersionSql } from "../database/Database.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
-import { hot, opaque } from "../database/Statements.js"
+import { hot } from "../database/Statements.js"
 
 const podColumns = `id, label, version, queues, kinds, releases, slots, host, os_pid, connections, node_version, draining,
     server, clock_offset, ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
@@ -57,14 +57,11 @@ export const versions = (schema: string): ReadonlyArray<readonly [Topic, Version
   ]
 ]
 
-/** An array that the planner does not see, as an expression. If it saw which topics are asked for, it would plan every heartbeat. */
-const hidden = (array: string) => `${opaque(array)}::${array.split("::")[1]}`
-
 /** The versions of the topics `$10`, in the first row. */
 const versionColumn = (given: ReadonlyMap<Topic, VersionSql>) => {
   const fields = [...given].map(([topic, sql]) => {
-    const version = sql({ now: "$2::float8", queues: hidden("$6::text[]"), quiet: hidden("$5::uuid[]") })
-    return `'${topic}', case when '${topic}' = any(${hidden("$10::text[]")}) then ${version} end`
+    const version = sql({ now: "$2::float8", queues: "$6::text[]", quiet: "$5::uuid[]" })
+    return `'${topic}', case when '${topic}' = any($10::text[]) then ${version} end`
   })
   return `case when coalesce(q.place, 1) = 1 then jsonb_build_object(${fields.join(", ")}) end as versions,`
 }
@@ -92,7 +89,7 @@ export const beat = (schema: string, given?: ReadonlyMap<Topic, VersionSql>) =>
     (select s.slots from ${schema}.share s where s.queue = q.queue and s.pod_id = $1) as share,
     serving.others, serving.releases
   -- One row even without queues, so that the pod learns whether its row exists.
-  from (values (1)) one left join unnest(${opaque("$6::text[]")}) with ordinality as q(queue, place) on true
+  from (values (1)) one left join unnest($6::text[]) with ordinality as q(queue, place) on true
   cross join lateral (
     select count(*)::int as others, jsonb_agg(distinct p.releases) filter (where p.releases <> $8::jsonb) as releases
     from ${schema}.pod p

@@ -1,6 +1,5 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import * as PodSql from "../../src/cluster/PodSql.js"
 import { Database } from "../../src/database/Database.js"
 import * as AttemptsPg from "../../src/queue/claim/AttemptsPg.js"
 import * as ClaimSql from "../../src/queue/claim/ClaimSql.js"
@@ -25,10 +24,6 @@ const none = "{NULL}"
 const insert = [one, "{q}", "{k}", "{1}", "[{}]", "{0}", "{1}", "{5}", 1, "{a}", none, none, none, "[null]", "[null]"]
 const insertKeyed = [...insert, null, none, none, null, none]
 
-/** A heartbeat that reads versions, of other topics than another one. */
-const versions = new Map([...PodSql.versions("nightshift"), ...JobSql.versions("nightshift")])
-const beat = [id, 0, "[]", false, "{}", "{q}", null, "{}", null, "{due}"]
-
 /** Calls for one job, as an almost idle process makes them. */
 const calls: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>]> = [
   ["finish", statements.finish, [one, one, 0, one, one, null]],
@@ -49,8 +44,7 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
   ["heartbeat", statements.heartbeat, [one, one, 0]],
   ["attempts of a remote worker", attempts, [one, one, id]],
-  ["next due", statements.nextDue, ["{default}", "{0}"]],
-  ["heartbeat of a process with versions", PodSql.beat("nightshift", versions), beat]
+  ["next due", statements.nextDue, ["{default}", "{0}"]]
 ]
 
 const columns = `id, queue, kind, payload, run_at, created_at, updated_at, max_attempts`
