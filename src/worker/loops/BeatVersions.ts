@@ -5,8 +5,8 @@ import type { Topic } from "../../core/Versions.js"
 /** A topic is read until no loop has asked for it for this long, in milliseconds. */
 const readAfterAsk = 60_000
 
-/** Longest pause after heartbeats with versions that failed or took too long, in milliseconds. It doubles with each of them. */
-const longestPause = 60_000
+/** After a heartbeat with versions that failed or took longer than a beat, they are not read for this long, in milliseconds. */
+const pauseOfVersions = 30_000
 
 /** What the heartbeats of a process have read for its loops. Times are those of its monotonic clock, in milliseconds. */
 export class BeatVersions {
@@ -16,7 +16,6 @@ export class BeatVersions {
   >()
   private readonly listeners = new Set<() => void>()
   private pausedUntil = Number.NEGATIVE_INFINITY
-  private failures = 0
 
   constructor(
     private readonly now: () => number,
@@ -47,7 +46,6 @@ export class BeatVersions {
   }
 
   read(sentAt: number, versions: NonNullable<Assignment["versions"]>, asked: ReadonlyArray<Topic>): void {
-    this.failures = 0
     for (const topic of asked) {
       const known = this.topics.get(topic)
       if (known !== undefined) Object.assign(known, { readAt: sentAt, version: versions[topic] ?? undefined })
@@ -55,8 +53,7 @@ export class BeatVersions {
     if (asked.length > 0) for (const listener of this.listeners) listener()
   }
 
-  failed(): void {
-    this.failures += 1
-    this.pausedUntil = this.now() + Math.min(this.beat * 2 ** this.failures, longestPause)
+  pause(): void {
+    this.pausedUntil = this.now() + pauseOfVersions
   }
 }

@@ -126,7 +126,7 @@ export const make = (serves: Serves) =>
         })
         return Effect.matchEffect(together, {
           onFailure: (error) => {
-            versions.failed()
+            versions.pause()
             return Effect.zipRight(
               Effect.logDebug("the heartbeat could not read versions; sending it alone", error),
               alone
