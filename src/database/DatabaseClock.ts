@@ -101,8 +101,6 @@ interface Sample {
 
 const samplingInterval = Duration.seconds(30)
 const samplesAtOnce = 5
-/** A sample with at most this error, in milliseconds, ends the sampling: readings are whole milliseconds. */
-const exactEnough = 1
 
 const origin = performance.timeOrigin
 
@@ -122,16 +120,11 @@ const sampleOnce = (sql: (typeof Database.Service)["sql"]): Effect.Effect<Sample
     })
   )
 
-/** Takes the first sample that is exact enough, or the one of five with the shortest round trip, which has the smallest error. */
+/** Takes the sample with the shortest round trip, which has the smallest error. */
 const sample = (sql: (typeof Database.Service)["sql"]) =>
-  Effect.gen(function* () {
-    let best = yield* sampleOnce(sql)
-    for (let taken = 1; taken < samplesAtOnce && best.halfRoundTrip > exactEnough; taken++) {
-      const next = yield* sampleOnce(sql)
-      if (next.halfRoundTrip < best.halfRoundTrip) best = next
-    }
-    return best
-  })
+  Effect.map(Effect.replicateEffect(sampleOnce(sql), samplesAtOnce), (samples) =>
+    samples.reduce((best, next) => (next.halfRoundTrip < best.halfRoundTrip ? next : best))
+  )
 
 /**
  * An Effect Clock that reads slewed time. `sleep` and nanoseconds use the machine's clock: they measure intervals,

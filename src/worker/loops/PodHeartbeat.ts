@@ -33,9 +33,6 @@ const lateBeats = MetricSpec.counter(
 /** A pod without a lock is dead after this many missed heartbeats. */
 const missedBeats = 2
 
-/** Timeout of a heartbeat that reads versions, at the least. */
-const timeoutOfVersions = Duration.seconds(1)
-
 /** Timeout of each write on shutdown. */
 const shutdownTimeout = Duration.seconds(2)
 
@@ -121,7 +118,7 @@ export const make = (serves: Serves) =>
         if (topics.length === 0) return alone
         const sentAt = steadyMillis(clock)
         const together = timeoutFail(pods.beat(facts, state, lease, limit, topics), {
-          duration: Duration.max(podHeartbeat, timeoutOfVersions),
+          duration: podHeartbeat,
           onTimeout: () => "timeout" as const
         })
         return Effect.matchEffect(together, {
