@@ -1,6 +1,5 @@
 import { Context, type Duration, type Effect, type Option, type Scope } from "effect"
 import type { PodId } from "../core/Ids.js"
-import type { Topic } from "../core/Versions.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 
 /** Ids of the code of workflows, by kind. Pods with the same id for a kind have the same code. */
@@ -60,8 +59,6 @@ export interface Assignment {
    * more than half of their `deadAfter`: they have missed a heartbeat. `removeUnlocked` tests their locks.
    */
   readonly silent: ReadonlyArray<PodId>
-  /** Versions of the topics that the heartbeat asked for (see Versions); null as there. Absent in memory. */
-  readonly versions?: Readonly<Partial<Record<Topic, string | null>>>
 }
 
 /** A worker outside of the cluster's processes, which sends its heartbeats to one of them. */
@@ -99,8 +96,7 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
       facts: PodFacts,
       state: PodState,
       liveWithin: Duration.Duration,
-      deadAfter?: Duration.Duration,
-      topics?: ReadonlyArray<Topic>
+      deadAfter?: Duration.Duration
     ) => Effect.Effect<Assignment, DatabaseError>
 
     /**

@@ -1,12 +1,13 @@
 import { Clock, Duration, Effect, Layer, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import type { PodId } from "../core/Ids.js"
-import type { Topic } from "../core/Versions.js"
+import * as AdvisoryLock from "../database/AdvisoryLock.js"
 import { Database } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
 import { Listener } from "../database/Listener.js"
-import { named } from "../database/Statements.js"
-import * as PodSql from "./PodSql.js"
+import * as ServerIdentity from "../database/ServerIdentity.js"
+import { instant, micros, millis } from "../database/SqlInstant.js"
+import { hot, named } from "../database/Statements.js"
 import {
   type Assignment,
   betweenTests,
@@ -46,8 +47,6 @@ interface OrderRow {
   readonly known: boolean
   /** Of all pods: id, heartbeat and dead_after_ms, which is null unless it is valid for this server. In the first row only. */
   readonly beats: ReadonlyArray<readonly [PodId, string, number | null]> | null
-  /** Only if the heartbeat asked for some, and in the first row only. */
-  readonly versions?: Readonly<Partial<Record<Topic, string | null>>> | null
 }
 
 interface RemoteRow {
@@ -80,18 +79,117 @@ const toPod = (row: PodRow): StoredPod => ({
   clockOffset: row.clock_offset ?? undefined
 })
 
+const podColumns = `id, label, version, queues, kinds, releases, slots, host, os_pid, connections, node_version, draining,
+    server, clock_offset, ${millis("started_at")} as started_at, ${millis("heartbeat_at")} as heartbeat_at,
+    ${micros("heartbeat_at")}::text as beat`
+
+/** SQL for the key of a pod's lock. `id` is an SQL expression of type text. */
+const lockKey = (schema: string, id: string) => AdvisoryLock.key(schema, "process", id)
+
+/**
+ * Whether no session holds the lock of a pod. Takes the lock shared, so that concurrent observers do not block each other,
+ * and until the end of the statement, so that it works through a pooler.
+ */
+const isFree = (schema: string, id: string) => `pg_catalog.pg_try_advisory_xact_lock_shared(${lockKey(schema, id)})`
+
+/**
+ * Whether a pod `p` has sent no heartbeat since `quiet` was read, and its lock is free. Only while the pod `$3` holds its own
+ * lock: not after all locks were lost at once. The pod cannot take its lock again before the statement has committed.
+ */
+const isUnlocked = (schema: string) => `p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat
+      and case when p.id = quiet.id and p.dead_after_ms is not null and ${ServerIdentity.isHere("p.server")}
+        then not ${isFree(schema, "$3::uuid::text")} and ${isFree(schema, "p.id::text")} else false end`
+
+/** Deletes pods by a condition on `p` and `quiet`, and the shares of pods that do not exist. */
+const removal = (schema: string, condition: string) => `
+  with dead as (
+    delete from ${schema}.pod p using unnest($1::uuid[], $2::bigint[]) as quiet(id, beat)
+    where ${condition}
+    returning p.id
+  ), freed as (
+    delete from ${schema}.share s
+    where s.pod_id in (select id from dead) or not exists (select from ${schema}.pod p where p.id = s.pod_id)
+  )
+  select id from dead order by id`
+
+const statementsOf = (schema: string) => ({
+  beat: hot(`
+  -- Commits without waiting for the disk: a heartbeat lost in a server crash is replaced by the next one.
+  with hurry as materialized (
+    select set_config('synchronous_commit', 'off', true)
+  ), beaten as (
+    update ${schema}.pod set heartbeat_at = ${instant("$2")}, slots = $3::jsonb, draining = $4, clock_offset = $7,
+      server = ${ServerIdentity.expression},
+      -- Only if this server holds the lock for this process: the lock may be on another server during a failover.
+      dead_after_ms = case when not ${isFree(schema, "$1::uuid::text")} then $9::int end
+    from hurry where id = $1 returning id
+  )
+  select q.queue, exists (select from beaten) as known,
+    case when coalesce(q.place, 1) = 1 then (
+      select jsonb_agg(jsonb_build_array(p.id, ${micros("p.heartbeat_at")}::text,
+        case when ${ServerIdentity.isHere("p.server")} then p.dead_after_ms end))
+      from ${schema}.pod p
+    ) end as beats,
+    (select s.slots from ${schema}.share s where s.queue = q.queue and s.pod_id = $1) as share,
+    serving.others, serving.releases
+  -- One row even without queues, so that the pod learns whether its row exists.
+  from (values (1)) one left join unnest($6::text[]) with ordinality as q(queue, place) on true
+  cross join lateral (
+    select count(*)::int as others, jsonb_agg(distinct p.releases) filter (where p.releases <> $8::jsonb) as releases
+    from ${schema}.pod p
+    where p.id <> all($5::uuid[]) and p.id <> $1 and not p.draining and q.queue = any(p.queues)
+  ) serving`),
+
+  introduce: `
+  insert into ${schema}.pod (id, heartbeat_at, slots, draining, label, version, queues, kinds, host, os_pid, node_version,
+    started_at, clock_offset, connections, releases, server, dead_after_ms)
+  values ($1, ${instant("$2")}, $3::jsonb, $4, $5, $6, $7, $8, $9, $10, $11, ${instant("$12")}, $13, $14, $15::jsonb,
+    ${ServerIdentity.expression}, case when not ${isFree(schema, "$1::uuid::text")} then $16::int end)
+  on conflict (id) do nothing`,
+
+  beatRemote: `
+  with hurry as materialized (
+    select set_config('synchronous_commit', 'off', true)
+  ), worker as materialized (
+    select id, slots, queues, kinds from jsonb_to_recordset($1::jsonb) as w(id uuid, slots jsonb, queues text[], kinds text[])
+  ), beaten as (
+    update ${schema}.pod p set heartbeat_at = ${instant("$2")}, slots = w.slots, queues = w.queues, kinds = w.kinds
+    from hurry, worker w where p.id = w.id returning p.id
+  )
+  select w.id, exists (select from beaten b where b.id = w.id) as known,
+    (select jsonb_object_agg(s.queue, s.slots) from ${schema}.share s where s.pod_id = w.id) as shares,
+    (select jsonb_object_agg(q.queue, (
+      select count(*) from ${schema}.pod p
+      where p.id <> w.id and p.id <> all($3::uuid[]) and not p.draining and q.queue = any(p.queues)))
+    from unnest(w.queues) as q(queue)) as others
+  from worker w`,
+
+  live: `
+  select ${podColumns} from ${schema}.pod where heartbeat_at > ${instant("$1")} order by id`,
+
+  all: `
+  select ${podColumns} from ${schema}.pod order by id`,
+
+  beats: `
+  select id, ${micros("heartbeat_at")}::text as beat from ${schema}.pod`,
+
+  leave: `
+  with deleted as (delete from ${schema}.pod where id = $1)
+  delete from ${schema}.share where pod_id = $1`,
+
+  // Only if the heartbeat is unchanged since it was read; a pod with a newer heartbeat is alive.
+  removeDead: removal(schema, `p.id = quiet.id and ${micros("p.heartbeat_at")} = quiet.beat`),
+
+  unlocked: `
+  select p.id from ${schema}.pod p, unnest($1::uuid[], $2::bigint[]) as quiet(id, beat) where ${isUnlocked(schema)}`,
+
+  removeUnlocked: removal(schema, isUnlocked(schema))
+})
+
 const make = Effect.gen(function* () {
-  const { schema, sql, versions, writes } = yield* Database
+  const { schema, sql, writes } = yield* Database
   const listener = yield* Listener
-  const statements = named("pod", PodSql.make(schema))
-  for (const [topic, version] of PodSql.versions(schema)) versions.set(topic, version)
-  // Made when it is needed: by then all stores have added their versions.
-  let beatWithVersions: string | undefined
-  const beatFor = (topics: ReadonlyArray<Topic>) => {
-    if (topics.length === 0) return statements.beat
-    beatWithVersions ??= named("pod", { beat: PodSql.beat(schema, versions) }).beat
-    return beatWithVersions
-  }
+  const statements = named("pod", statementsOf(schema))
   const watchOf = perClock(() => ({
     beats: new ChangeWatch<PodId, string>(),
     readAt: Number.NEGATIVE_INFINITY,
@@ -181,7 +279,7 @@ const make = Effect.gen(function* () {
     )
 
   return Pods.of({
-    beat: (facts, state, liveWithin, limit, topics = []) =>
+    beat: (facts, state, liveWithin, limit) =>
       writes.watch(
         Effect.gen(function* () {
           const watch = watchOf(yield* Effect.clock)
@@ -190,7 +288,7 @@ const make = Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
           const sentAt = yield* steadyNow
           const rows = yield* mapErrors(
-            sql.unsafe<OrderRow>(beatFor(topics), [
+            sql.unsafe<OrderRow>(statements.beat, [
               facts.id,
               now,
               JSON.stringify(state.slots),
@@ -199,8 +297,7 @@ const make = Effect.gen(function* () {
               facts.queues,
               state.clockOffset ?? null,
               JSON.stringify(facts.releases),
-              deadAfter,
-              ...(topics.length === 0 ? [] : [topics])
+              deadAfter
             ])
           )
           yield* recordBeats(watch, rows.find(({ beats }) => beats !== null)?.beats ?? [], sentAt)
@@ -214,8 +311,7 @@ const make = Effect.gen(function* () {
             otherReleases: new Map(
               rows.flatMap(({ queue, releases }) => (queue === null || releases === null ? [] : [[queue, releases]]))
             ),
-            silent: silentPods(watch).flatMap(({ id }) => (id === facts.id ? [] : [id])),
-            versions: rows.find(({ versions }) => versions)?.versions ?? {}
+            silent: silentPods(watch).flatMap(({ id }) => (id === facts.id ? [] : [id]))
           } satisfies Assignment
         })
       ),
@@ -262,7 +358,7 @@ const make = Effect.gen(function* () {
         const { sentAt, beats } = yield* readBeats(statements.beats)
         return yield* among(statements.removeDead, beats.quietFor(Duration.toMillis(silentFor), sentAt))
       }),
-    holdLock: (id) => listener.holdLock(PodSql.lockKey(schema, "$1::text"), id),
+    holdLock: (id) => listener.holdLock(lockKey(schema, "$1::text"), id),
     removeUnlocked: (by) =>
       Effect.gen(function* () {
         const watch = watchOf(yield* Effect.clock)

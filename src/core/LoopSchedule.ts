@@ -1,8 +1,6 @@
 import { Duration, Effect, type Fiber, Schedule, ScheduleDecision, ScheduleInterval, ScheduleIntervals } from "effect"
 import { withAlarm } from "./Alarm.js"
-import { steadyMillis } from "./ChangeWatch.js"
 import type { PassOutcome } from "./Loop.js"
-import type { Polled } from "./Versions.js"
 
 // Schedules of background loops. Schedule.spaced is the usual one: each pause begins when a pass has ended. The functions here
 // change how long a pause is and what ends it.
@@ -18,7 +16,7 @@ const nextPass = ScheduleDecision.continueWith(ScheduleInterval.after(0))
  */
 export const wakeable = (
   schedule: LoopSchedule,
-  wait: (delay: Duration.Duration) => Effect.Effect<unknown>
+  wait: (delay: Duration.Duration) => Effect.Effect<void>
 ): LoopSchedule =>
   Schedule.makeWithState<unknown, PassOutcome, unknown>(schedule.initial, (now, outcome, state) =>
     Effect.flatMap(schedule.step(now, outcome, state), (stepped) => {
@@ -30,7 +28,7 @@ export const wakeable = (
   )
 
 /** A schedule whose delays start at an event: a loop that is idle until there is something to do. */
-export const after = (event: Effect.Effect<unknown>, schedule: LoopSchedule): LoopSchedule =>
+export const after = (event: Effect.Effect<void>, schedule: LoopSchedule): LoopSchedule =>
   wakeable(schedule, (delay) => Effect.zipRight(event, Effect.sleep(delay)))
 
 /**
@@ -39,57 +37,11 @@ export const after = (event: Effect.Effect<unknown>, schedule: LoopSchedule): Lo
  */
 export const until = (
   next: (now: number) => number,
-  wait: (delay: Duration.Duration) => Effect.Effect<unknown>
+  wait: (delay: Duration.Duration) => Effect.Effect<void>
 ): LoopSchedule =>
   Schedule.makeWithState<void, PassOutcome, void>(undefined, (now) =>
     Effect.as(wait(Duration.millis(next(now) - now)), [undefined, undefined, nextPass] as const)
   )
-
-/** How often a loop that polls checks that heartbeats still read versions, in milliseconds. */
-const recheck = 1_000
-
-/**
- * A loop that polls: a pass follows after `interval`, at the instant that `due` returns, and when the latch opens. After the
- * interval the pause goes on while heartbeats read the version of the last pass (see Versions), and ends with the heartbeat that
- * reads another one. Both instants are epoch milliseconds.
- */
-export const polling = (
-  interval: Duration.Duration | (() => Duration.Duration),
-  { due = () => Number.POSITIVE_INFINITY, latch, polled }: PollingOptions
-): LoopSchedule =>
-  Schedule.makeWithState<void, PassOutcome, void>(undefined, (begun) =>
-    Effect.clockWith((clock) => {
-      const millis = Duration.toMillis(typeof interval === "function" ? interval() : interval)
-      const end = steadyMillis(clock) + millis
-      /** The pause ends in `left` milliseconds at the latest, unless `isOver` returns false then. */
-      const wait = (now: number, left: number, isOver: () => boolean): Effect.Effect<boolean> =>
-        Effect.flatMap(latch.openedWithin(Math.max(0, Math.min(left, due(now) - now))), (isOpened) => {
-          const then = clock.unsafeCurrentTimeMillis()
-          if (isOpened || due(then) <= then) return Effect.succeed(true)
-          return isOver()
-            ? Effect.succeed(false)
-            : wait(then, Math.max(end - steadyMillis(clock), 0) || recheck, isOver)
-        })
-      const isChanged = () => !polled.isUnchanged()
-      const whileUnchanged = Effect.suspend(() => {
-        const stop = polled.onRead(() => void (isChanged() && latch.open()))
-        return Effect.ensuring(wait(clock.unsafeCurrentTimeMillis(), recheck, isChanged), Effect.sync(stop))
-      })
-      // Timers may fire a little early.
-      const first = wait(begun, millis, () => steadyMillis(clock) >= end)
-      const pause = Effect.flatMap(first, (isNeeded) =>
-        isNeeded || isChanged() ? Effect.void : Effect.asVoid(whileUnchanged)
-      )
-      return Effect.as(pause, [undefined, undefined, nextPass] as const)
-    })
-  )
-
-interface PollingOptions {
-  readonly latch: Latch
-  readonly polled: Polled
-  /** Gets the current instant and returns when a pass is needed in any case. */
-  readonly due?: (now: number) => number
-}
 
 /** `usual` after passes that succeeded and `failing` after those that did not; a success resets `failing`. */
 export const backingOff = (usual: LoopSchedule, failing: LoopSchedule): LoopSchedule =>
@@ -114,7 +66,7 @@ export const backingOff = (usual: LoopSchedule, failing: LoopSchedule): LoopSche
  * of `failing`, because an event that is always ready would make the loop spin.
  */
 export const onEvent = (
-  event: Effect.Effect<unknown>,
+  event: Effect.Effect<void>,
   failing: LoopSchedule = Schedule.spaced("1 second")
 ): LoopSchedule =>
   wakeable(backingOff(Schedule.forever, failing), (delay) =>
@@ -128,8 +80,8 @@ export interface Latch {
   readonly close: () => void
   /** Completes when the latch is opened, or at once if it was opened since the last wait. Closes the latch again. */
   readonly opened: Effect.Effect<void>
-  /** Like `opened`, but completes after this duration at the latest. Returns whether the latch was opened. */
-  readonly openedWithin: (duration: Duration.DurationInput) => Effect.Effect<boolean>
+  /** Like `opened`, but completes after this duration at the latest. */
+  readonly openedWithin: (duration: Duration.DurationInput) => Effect.Effect<void>
 }
 
 export const makeLatch = (): Latch => {
@@ -147,7 +99,7 @@ export const makeLatch = (): Latch => {
     })
   })
   const openedBefore = (waiting: Fiber.RuntimeFiber<unknown, unknown>, setAlarm: (ring: () => void) => () => void) =>
-    Effect.async<boolean>((resume) => {
+    Effect.async<void>((resume) => {
       let cancel = () => {}
       const opening = () => {
         wake = undefined
@@ -155,13 +107,13 @@ export const makeLatch = (): Latch => {
         if (waiting.unsafePoll() !== null) return
         pending = false
         cancel()
-        resume(Effect.succeed(true))
+        resume(Effect.void)
       }
       wake = opening
       if (pending) return opening()
       cancel = setAlarm(() => {
         if (wake === opening) wake = undefined
-        resume(Effect.succeed(false))
+        resume(Effect.void)
       })
     })
   return {
@@ -176,7 +128,7 @@ export const makeLatch = (): Latch => {
     // Most pauses of a pod pass through here. One fiber for the alarm, or none, where a race would start two and await both.
     openedWithin: (duration) =>
       Effect.withFiberRuntime((waiting) =>
-        pending ? Effect.as(opened, true) : withAlarm(duration, (setAlarm) => openedBefore(waiting, setAlarm))
+        pending ? opened : withAlarm(duration, (setAlarm) => openedBefore(waiting, setAlarm))
       )
   }
 }

@@ -2,7 +2,6 @@ import type * as SqlClient from "@effect/sql/SqlClient"
 import type { SqlError } from "@effect/sql/SqlError"
 import type * as PgClient from "@effect/sql-pg/PgClient"
 import { Context, Duration, Effect, Layer, Option, type Scope } from "effect"
-import type { Topic } from "../core/Versions.js"
 import { type DatabaseRejected, type DatabaseUnreachable, reach, repeatUnanswered } from "./DatabaseBoot.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
@@ -14,12 +13,6 @@ import * as Replica from "./Replica.js"
 import type { StatementListener } from "./Statements.js"
 import * as Transaction from "./Transaction.js"
 import { WriteHealth } from "./WriteHealth.js"
-
-/**
- * An SQL expression of type text, made from SQL of the current time in epoch milliseconds, of the process's queues as an array, and
- * of the ids of pods without a heartbeat. Null if a pass of the loop may find something even though the version stays the same.
- */
-export type VersionSql = (given: { readonly now: string; readonly queues: string; readonly quiet: string }) => string
 
 /** The PostgreSQL connection that all services use. */
 export class Database extends Context.Tag("nightshift/database/Database")<
@@ -90,9 +83,6 @@ export class Database extends Context.Tag("nightshift/database/Database")<
 
     /** The server's `server_version_num`. */
     readonly serverVersion: number
-
-    /** SQL of the versions that the heartbeat of this process reads (see Versions). The stores add those of their tables. */
-    readonly versions: Map<Topic, VersionSql>
   }
 >() {
   /** Connects, and waits for a server that is still starting. `SqlClient` is for the program's own statements. */
@@ -138,8 +128,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
                 () => Effect.sync(() => void listeners.delete(listener))
               ),
             bootTimeout: config.bootTimeout,
-            serverVersion,
-            versions: new Map()
+            serverVersion
           })
         })
       )

@@ -1,6 +1,4 @@
 import { cancelledLate, limits } from "../core/StoredJob.js"
-import type { Topic } from "../core/Versions.js"
-import type { VersionSql } from "../database/Database.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
 import { few, hot, opaque } from "../database/Statements.js"
 import * as InsertSql from "./enqueue/InsertSql.js"
@@ -25,58 +23,6 @@ const appendHistory = (outcome: string, message: string, now: string) => `
  * using the claim index.
  */
 const waiting = "finished_at is null and lease is null"
-
-/** When the next job of the queue `line.queue` is due, in epoch milliseconds. Each step reads the first job of a priority. */
-const firstDue = (schema: string, condition: string) => `(
-    with recursive step(priority) as (
-      (select priority from ${schema}.job where queue = line.queue and ${waiting} order by priority limit 1)
-      union all
-      select (select j.priority from ${schema}.job j
-        where j.queue = line.queue and ${waiting} and j.priority > step.priority order by j.priority limit 1)
-      from step where step.priority is not null
-    )
-    select ${millis("min(first.run_at)")} from step cross join lateral (
-      select j.run_at from ${schema}.job j
-      where j.queue = line.queue and ${waiting} and j.priority = step.priority and ${condition}
-      order by j.run_at limit 1
-    ) first
-    where step.priority is not null
-  )`
-
-/** Queues with pending jobs. Each step skips all jobs of one queue. */
-const pendingQueues = (schema: string) => `
-  with recursive step(queue) as (
-    (select queue from ${schema}.job where ${waiting} order by queue limit 1)
-    union all
-    select (select j.queue from ${schema}.job j where ${waiting} and j.queue > step.queue order by j.queue limit 1)
-    from step where step.queue is not null
-  )
-  select queue from step where queue is not null`
-
-/**
- * Versions of what polls for jobs find: when the next jobs of a process are due, whether a pending job is in a queue that no live
- * process serves, and whether a job runs or has left a follow-up.
- */
-export const versions = (schema: string): ReadonlyArray<readonly [Topic, VersionSql]> => [
-  [
-    "due",
-    ({ now, queues }) => `(select case when bool_and(coalesce(first.due > ${now}, true)) is not false
-      then coalesce(string_agg(concat(line.queue, ' ', first.due), ',' order by line.queue), '') end
-    from unnest(${queues}) as line(queue) cross join lateral (select ${firstDue(schema, "true")} as due) first)`
-  ],
-  [
-    "pending",
-    ({ quiet }) => `case when not exists (
-      select from (${pendingQueues(schema)}) pending where not exists (
-        select from ${schema}.pod p
-        where not p.draining and p.id <> all(${quiet}) and pending.queue = any(p.queues))) then '' end`
-  ],
-  [
-    "stuck",
-    () =>
-      `case when not exists (select from ${schema}.lease) and not exists (select from ${schema}.follow_up_due) then '' end`
-  ]
-]
 
 /** A cancelled execution ends only when it has undone its steps. All other jobs end when they are cancelled. */
 const isPlain = "j.woken is null"
@@ -293,11 +239,33 @@ export const make = (schema: string) => ({
 
   /** Returns when the next job of each queue is due (after a given time, if any), together with the queue's row. */
   nextDue: hot(`
-  select line.queue, ${firstDue(schema, `j.run_at > ${instant("line.since")}`)} as run_at, ${queueColumns}
+  select line.queue, (
+    with recursive step(priority) as (
+      (select priority from ${schema}.job where queue = line.queue and ${waiting} order by priority limit 1)
+      union all
+      select (select j.priority from ${schema}.job j
+        where j.queue = line.queue and ${waiting} and j.priority > step.priority order by j.priority limit 1)
+      from step where step.priority is not null
+    )
+    select ${millis("min(first.run_at)")} from step cross join lateral (
+      select j.run_at from ${schema}.job j
+      where j.queue = line.queue and ${waiting} and j.priority = step.priority and j.run_at > ${instant("line.since")}
+      order by j.run_at limit 1
+    ) first
+    where step.priority is not null
+  ) as run_at, ${queueColumns}
   from unnest(${opaque("$1::text[]")}, ${opaque("$2::float8[]")}) as line(queue, since)
   left join ${schema}.queue on name = line.queue`),
 
-  pendingQueues: pendingQueues(schema),
+  /** Queues with pending jobs. Each step skips all jobs of one queue. */
+  pendingQueues: `
+  with recursive step(queue) as (
+    (select queue from ${schema}.job where ${waiting} order by queue limit 1)
+    union all
+    select (select j.queue from ${schema}.job j where ${waiting} and j.queue > step.queue order by j.queue limit 1)
+    from step where step.queue is not null
+  )
+  select queue from step where queue is not null`,
 
   /** The oldest heartbeat of each lease, to detect whether it changes; null if no job runs under the lease. */
   signsOfLife: `

@@ -99,7 +99,6 @@ const make = Effect.gen(function* () {
   const tracer = yield* Tracing
   const { schema, sql } = database
   const statements = named("job", JobSql.make(schema))
-  for (const [topic, version] of JobSql.versions(schema)) database.versions.set(topic, version)
   const counted = CountedEnds.make(database)
   const leases = new HeldLeases()
   const cursors = new ClaimCursors()

@@ -2,7 +2,7 @@ import { Effect, Option } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
-import { fragments, millis as millisOf } from "../database/SqlInstant.js"
+import { fragments } from "../database/SqlInstant.js"
 import type { Missed, Overlap } from "./Policies.js"
 import type { ScheduleField } from "./ScheduleDefinition.js"
 import type { ScheduleRow, StoredSchedule } from "./StoredSchedule.js"
@@ -65,11 +65,8 @@ const toRow = (row: Row): ScheduleRow => ({
 const lastKept = `$[0 to ${maxOutcomes - 1}]`
 
 /** SQL statements for schedules. Instants are passed as epoch milliseconds. */
-export const make = ({ schema, sql, versions }: typeof Database.Service) => {
+export const make = ({ schema, sql }: typeof Database.Service) => {
   const table = sql(`${schema}.schedule`)
-  const nextInstant = `select coalesce(${millisOf("next_fire_at")}, 0) as at from ${schema}.schedule
-    where not paused and removed_at is null order by next_fire_at nulls first limit 1`
-  versions.set("schedules", () => `coalesce((${nextInstant})::text, '')`)
   const { instant, millis } = fragments(sql)
   const named = (column: string) => sql`${millis(column)} as ${sql(column)}`
   const columns = sql.csv([
@@ -125,8 +122,11 @@ export const make = ({ schema, sql, versions }: typeof Database.Service) => {
         order by next_fire_at nulls first, name limit ${limit}`),
 
     /** A schedule without a next fire time is returned as 0, that is, due. */
-    nextInstant: Effect.map(mapErrors(sql.unsafe<{ at: number }>(nextInstant)), (found) =>
-      Option.map(Option.fromNullable(found[0]), ({ at }) => at)
+    nextInstant: Effect.map(
+      mapErrors(sql<{ at: number }>`
+        select coalesce(${millis("next_fire_at")}, 0) as at from ${table}
+        where not paused and removed_at is null order by next_fire_at nulls first limit 1`),
+      (found) => Option.map(Option.fromNullable(found[0]), ({ at }) => at)
     ),
 
     /** Returns false if the name is taken. */

@@ -1,8 +1,7 @@
 import { Duration, Effect, Option, type Scope } from "effect"
 import type { Term } from "../core/Ids.js"
 import type { LeaderLoop } from "../core/Loop.js"
-import { makeLatch, polling } from "../core/LoopSchedule.js"
-import { polled, Versions } from "../core/Versions.js"
+import { makeLatch, until } from "../core/LoopSchedule.js"
 import * as Scheduler from "./Scheduler.js"
 import { SchedulerConfig } from "./SchedulerConfig.js"
 import { Schedules } from "./Schedules.js"
@@ -19,21 +18,18 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
   const scheduler = yield* Scheduler.make
   const clock = yield* Effect.clock
   const latch = makeLatch()
-  const changes = polled(yield* Versions, ["schedules"], poll)
   yield* schedules.onChange(latch.open)
   /** The next instant with something to do, according to the last pass. */
   let idleUntil = 0
 
   const fire = (term: Term) =>
     Effect.gen(function* () {
-      const version = changes.begin()
       const now = clock.unsafeCurrentTimeMillis()
       // Provisional value, because a pass that fails or is interrupted may leave schedules due.
       idleUntil = now + Duration.toMillis(poll)
       const next = instantOf(yield* schedules.nextInstant)
       if (next > now) {
         idleUntil = next
-        changes.passed(version)
         return {}
       }
       const report = yield* scheduler.pass(term)
@@ -56,7 +52,7 @@ export const make: Effect.Effect<LeaderLoop, never, Scheduler.Needs | Scope.Scop
     return {
       name: "scheduler",
       about: "firing schedules when they are due",
-      schedule: polling(poll, { latch, polled: changes, due: () => idleUntil }),
+      schedule: until((now) => Math.min(idleUntil, now + Duration.toMillis(poll)), latch.openedWithin),
       runAtStart: true,
       steps: [
         { name: "fire", timeout: "30 seconds", run: fire(term) },

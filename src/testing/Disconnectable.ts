@@ -102,10 +102,10 @@ export const make = (
         wait: (given) => Effect.suspend(() => (disconnected ? Effect.never : events.wait(given)))
       }),
       Layer.succeed(Pods, {
-        beat: (...given) =>
+        beat: (facts, state, liveWithin, deadAfter) =>
           unless(
             { shares: new Map(), servingPods: new Map(), otherReleases: new Map(), silent: [] },
-            pods.beat(...given)
+            pods.beat(facts, state, liveWithin, deadAfter)
           ),
         beatRemote: (workers, liveWithin) => unless(new Map(), pods.beatRemote(workers, liveWithin)),
         holdLock: pods.holdLock,

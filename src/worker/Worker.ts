@@ -5,7 +5,6 @@ import type { Shares } from "../cluster/Shares.js"
 import { Boot } from "../core/Boot.js"
 import type { PodId } from "../core/Ids.js"
 import type { PodLoops } from "../core/Loop.js"
-import { Versions } from "../core/Versions.js"
 import { patiently } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Hints } from "../database/Hints.js"
@@ -157,7 +156,6 @@ const assembled = <R, L>({ features, queues, registry, workers }: Omit<Parts<R, 
     const heartbeat = yield* Effect.provide(PodHeartbeat.make({ queues, kinds: [...registry.keys()], releases }), pod)
     const shared = pod.pipe(
       Context.add(PodHeartbeat.PodHeartbeat, heartbeat),
-      Context.add(Versions, heartbeat.versions),
       Context.add(Finalizer, yield* Finalizer.make),
       Context.add(AttemptLogs, yield* AttemptLogs.make),
       Context.add(Deadlines, yield* Deadlines.make)

@@ -3,7 +3,6 @@ import { ConfigProvider, Context, Duration, Effect, Layer, Ref, TestClock } from
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import { loopFiber } from "../../src/core/Loop.js"
-import { Versions } from "../../src/core/Versions.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -82,8 +81,7 @@ const heartbeat = (steadyFor: Duration.Duration) =>
     onSilence: () => Effect.void,
     steadyFor: Effect.succeed(steadyFor),
     undisturbedFor: Effect.succeed(steadyFor),
-    drain: Effect.void,
-    versions: Versions.none
+    drain: Effect.void
   })
 
 /** Every thirty minutes, and jobs that were quiet for the stuck timeout every two hours. */

@@ -3,7 +3,6 @@ import { Context, Duration, Effect, Layer, Logger, Ref, TestClock } from "effect
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods, podsTopic } from "../../src/cluster/Pods.js"
 import { makeGenerator, type PodId } from "../../src/core/Ids.js"
-import { Versions } from "../../src/core/Versions.js"
 import { DatabaseFault } from "../../src/database/DatabaseError.js"
 import { Hints } from "../../src/database/Hints.js"
 import { Queue } from "../../src/queue/Queue.js"
@@ -85,8 +84,7 @@ const withRescuer = (story: (given: Story) => Effect.Effect<void, unknown>) =>
         }),
       steadyFor: Effect.succeed(Duration.hours(1)),
       undisturbedFor: Ref.get(undisturbed),
-      drain: Effect.void,
-      versions: Versions.none
+      drain: Effect.void
     })
     const loop = Layer.scopedDiscard(Effect.flatMap(Rescuer.make, runLoop)).pipe(
       Layer.provide([heartbeat, Metrics.layer, ClusterConfig.layer, WorkerConfig.layer]),

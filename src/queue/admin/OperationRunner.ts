@@ -1,7 +1,6 @@
 import { Clock, Duration, Effect, Option, Schedule, type Scope } from "effect"
 import type { Loop } from "../../core/Loop.js"
-import { makeLatch, polling } from "../../core/LoopSchedule.js"
-import { polled, Versions } from "../../core/Versions.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { type Operation, type OperationNotFound, Operations, operationTopic } from "./Operations.js"
@@ -27,8 +26,6 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     const hints = yield* Hints
     const latch = makeLatch()
     yield* hints.subscribe(operationTopic, latch.open)
-    const interval = Duration.times(poll, pollsPerCheck)
-    const open = polled(yield* Versions, ["operations"], interval)
 
     /** Rehearsals that this process has seen waiting for their jobs. */
     const rehearsals = new Set<string>()
@@ -53,14 +50,12 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     })
 
     const runBatches = Effect.gen(function* () {
-      const version = open.begin()
       const began = yield* Clock.currentTimeMillis
       let batches = 0
       for (;;) {
         const stepped = yield* operations.step()
         if (Option.isNone(stepped)) {
           yield* followRehearsals
-          open.passed(version)
           return { batches }
         }
         if (isWaitingFor(stepped.value)) rehearsals.add(stepped.value.id)
@@ -74,7 +69,7 @@ export const make = (poll: Duration.Duration): Effect.Effect<Loop, never, Operat
     return {
       name: "operations",
       about: "running bulk operations",
-      schedule: polling(interval, { latch, polled: open }),
+      schedule: wakeable(Schedule.spaced(Duration.times(poll, pollsPerCheck)), latch.openedWithin),
       runAtStart: true,
       steps: [{ name: "run batches", timeout: "1 minute", run: runBatches }]
     }

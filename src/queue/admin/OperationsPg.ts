@@ -45,16 +45,12 @@ const make = Effect.gen(function* () {
   const wakeups = yield* Wakeups
   const hints = yield* Hints
   const ids = yield* makeGenerator
-  const { schema, sql, transaction, versions } = database
+  const { schema, sql, transaction } = database
   const table = sql(`${schema}.operation`)
   const undos = sql(`${schema}.job_undo`)
   const columns = sql.literal(operationColumns)
   const batch = OperationBatchPg.make(database)
   const { instant } = fragments(sql)
-  versions.set(
-    "operations",
-    () => `case when not exists (select from ${schema}.operation where finished_at is null) then '' end`
-  )
 
   const totalOf = (target: Target) =>
     target.ids !== undefined

@@ -68,11 +68,10 @@ const make = Effect.gen(function* () {
   const database = yield* Database
   const bounded = yield* BoundedQuery
   const ends = yield* JobEnds
-  const { schema, sql, versions } = database
+  const { schema, sql } = database
   const table = sql(`${schema}.job`)
   const columns = sql.literal(storedColumns)
-  const { lateQueues } = named("search", { lateQueues: SortedListPg.lateQueues(schema, "$1") })
-  versions.set("late", ({ now }) => `case when not exists (${SortedListPg.lateQueues(schema, now)}) then '' end`)
+  const { lateQueues } = named("search", { lateQueues: SortedListPg.lateQueues(schema) })
 
   /** Only retrying, dead and cancelled jobs have an error. Each has an index, so other jobs need not be read. */
   const failed = (filter: JobFilter) => {

@@ -66,8 +66,8 @@ const byLanes = (parts: ListParts, queue: Fragment): Fragment => {
     ${order}`
 }
 
-/** Queues with a waiting job that was due at `before`, in epoch milliseconds. Reads the first entry of each lane. */
-export const lateQueues = (schema: string, before: string): string => `
+/** Queues with a waiting job that was due before `$1`. Reads the first entry of each lane. */
+export const lateQueues = (schema: string): string => `
   with recursive lane(queue, priority, number) as (
     (select queue, priority, 1 from ${schema}.job where finished_at is null order by queue, priority limit 1)
     union all
@@ -80,7 +80,7 @@ export const lateQueues = (schema: string, before: string): string => `
   )
   select distinct lane.queue from lane where exists (
     select from ${schema}.job j where j.finished_at is null and j.lease is null and j.queue = lane.queue
-      and j.priority = lane.priority and j.run_at <= ${instant(before)}
+      and j.priority = lane.priority and j.run_at <= ${instant("$1")}
   )
   order by lane.queue`
 

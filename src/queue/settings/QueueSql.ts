@@ -165,10 +165,6 @@ export const make = (schema: string) => ({
 
   all: `select ${columns} from ${schema}.queue order by name collate "C"`,
 
-  /** Changes when a queue or what its slots and claims depend on changes, but not with the tokens of a rate. */
-  version: `(select md5(coalesce(string_agg(concat_ws(',', name, revision, max_workers, paused, ${millis("throttled_until")}), ';'
-    order by name), '')) from ${schema}.queue)`,
-
   some: `select ${columns} from ${schema}.queue where name = any($1::text[])`,
 
   /** Waits for running claims and blocks later ones until the transaction ends. */

@@ -12,14 +12,13 @@ import { QueueNotFound, type QueueSettingsPatch, Queues, settingsTopic } from ".
 import * as QueueSql from "./QueueSql.js"
 
 const make = Effect.gen(function* () {
-  const { schema, sql, transaction, versions } = yield* Database
+  const { schema, sql, transaction } = yield* Database
   const known = yield* KnownQueues
   const wakeups = yield* Wakeups
   const tally = yield* Tally
   const hints = yield* Hints
   const clock = yield* Effect.clock
   const statements = QueueSql.make(schema)
-  versions.set("settings", () => statements.version)
 
   const declare = (names: ReadonlyArray<string>, now: number) =>
     mapErrors(sql.unsafe(statements.declare, [SqlArrays.ofTexts([...new Set(names)]), now]))

@@ -1,12 +1,10 @@
 import { Context, Duration, Effect, Layer, Option, Schedule, type Scope } from "effect"
-import { type Assignment, type PodFacts, type PodState, Pods, podsTopic } from "../../cluster/Pods.js"
+import { type Assignment, type PodFacts, Pods, podsTopic } from "../../cluster/Pods.js"
 import { sharesTopic } from "../../cluster/Shares.js"
-import { timeoutFail } from "../../core/Alarm.js"
-import { steadyMillis, steadyNow } from "../../core/ChangeWatch.js"
+import { steadyNow } from "../../core/ChangeWatch.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { untilClosed } from "../../core/Registration.js"
-import type { Versions } from "../../core/Versions.js"
 import { patiently } from "../../database/Database.js"
 import { DatabaseTime } from "../../database/DatabaseClock.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -19,7 +17,6 @@ import { ClusterConfig } from "../ClusterConfig.js"
 import { Pod } from "../Pod.js"
 import { Supervisors } from "../slots/Supervisor.js"
 import { WorkerConfig } from "../WorkerConfig.js"
-import { BeatVersions } from "./BeatVersions.js"
 
 // A pod sends a heartbeat every second, and the same statement returns its slot assignments and the other pods that have
 // become silent. This layer is the first to start and the last to stop: the pod's row exists until the result of its last
@@ -53,8 +50,6 @@ export class PodHeartbeat extends Context.Tag("nightshift/worker/PodHeartbeat")<
      * A fault that hits all pods at once, such as a restart of the server, resets it.
      */
     readonly undisturbedFor: Effect.Effect<Duration.Duration>
-    /** What the heartbeats read for the loops of this pod. */
-    readonly versions: typeof Versions.Service
     /** Announces that this pod is stopping, so that its slots are assigned to other pods. */
     readonly drain: Effect.Effect<void>
   }
@@ -107,42 +102,13 @@ export const make = (serves: Serves) =>
     // Requested before the first heartbeat and held until the row is removed, so that a silent pod without a lock has ended.
     const heldFor = yield* pods.holdLock(facts.id)
 
-    const clock = yield* Effect.clock
-    const versions = new BeatVersions(() => steadyMillis(clock), Duration.toMillis(podHeartbeat))
-
-    /** Versions come from many tables. If one of them is locked, heartbeats go on without them. */
-    const send = (state: PodState, limit: Duration.Duration | undefined) =>
-      Effect.suspend(() => {
-        const alone = pods.beat(facts, state, lease, limit)
-        const topics = versions.due()
-        if (topics.length === 0) return alone
-        const sentAt = steadyMillis(clock)
-        const together = timeoutFail(pods.beat(facts, state, lease, limit, topics), {
-          duration: podHeartbeat,
-          onTimeout: () => "timeout" as const
-        })
-        return Effect.matchEffect(together, {
-          onFailure: (error) => {
-            versions.pause()
-            return Effect.zipRight(
-              Effect.logDebug("the heartbeat could not read versions; sending it alone", error),
-              alone
-            )
-          },
-          onSuccess: (received) => {
-            if (received.versions !== undefined) versions.read(sentAt, received.versions, topics)
-            return Effect.succeed(received)
-          }
-        })
-      })
-
     const beat = Effect.gen(function* () {
       const slots = [...supervisors].map(([queue, supervisor]) => ({ queue, ...supervisor.slots() }))
       const clockOffset = Option.isNone(time) ? undefined : (yield* time.value.offsetMillis) / 1000
       const isLocked = Option.isSome(yield* heldFor)
       const sentAt = yield* steadyNow
       const received = yield* Effect.onError(
-        send({ slots, draining, clockOffset }, isLocked ? deadAfter : undefined),
+        pods.beat(facts, { slots, draining, clockOffset }, lease, isLocked ? deadAfter : undefined),
         () => notPrompt
       )
       const before = assignment
@@ -213,7 +179,6 @@ export const make = (serves: Serves) =>
       onOrders: subscribe(listeners),
       onSilence: subscribe(silenceListeners),
       steadyFor: Effect.map(steadyNow, (now) => Duration.millis(now - steadySince)),
-      versions,
       undisturbedFor: Effect.zipWith(heldFor, steadyNow, (held, now) =>
         Option.isNone(held) || now - lastBeat > longestDelay
           ? Duration.zero

@@ -1,9 +1,7 @@
-import { Duration, Effect, Either } from "effect"
+import { Duration, Effect, Either, Schedule } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import * as DurationText from "../../core/DurationText.js"
 import type { Loop, Step } from "../../core/Loop.js"
-import { makeLatch, polling } from "../../core/LoopSchedule.js"
-import { polled, Versions } from "../../core/Versions.js"
 import type { Registry } from "../../handlers/Registry.js"
 import { type DeadPayload, Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../ClusterConfig.js"
@@ -40,7 +38,6 @@ export const make = <R>(
     const { janitorInterval, reaperInterval, staleAfter, stuckTimeout } = yield* ClusterConfig
     const { heartbeat } = yield* WorkerConfig
     const interval = Duration.min(reaperInterval, janitorInterval)
-    const work = polled(yield* Versions, ["stuck", "dead"], interval)
     const shortest = Duration.min(staleAfter, stuckTimeout)
     const passesPerJanitor = Math.round(Duration.toMillis(janitorInterval) / Duration.toMillis(interval))
     let passes = 0
@@ -48,9 +45,7 @@ export const make = <R>(
     // After a database outage all heartbeats are old. Until the other pods have had time to send one, this pod only
     // watches their heartbeats and rescues nothing.
     const steadyBeforeRescue = Duration.times(heartbeat, 2)
-    let version: string | undefined
     const recover = Effect.flatMap(podHeartbeat.steadyFor, (steady) => {
-      version = work.begin()
       const quietFor = passes % passesPerJanitor === 0 ? shortest : staleAfter
       passes += 1
       return queue.recoverStuck(Duration.lessThan(steady, steadyBeforeRescue) ? Duration.infinity : quietFor)
@@ -59,7 +54,7 @@ export const make = <R>(
     return {
       name: "reaper",
       about: `every ${DurationText.format(interval)}, rescuing jobs and removing processes without a heartbeat for ${DurationText.format(staleAfter)}`,
-      schedule: polling(interval, { latch: makeLatch(), polled: work }),
+      schedule: Schedule.spaced(interval),
       // Heartbeats are watched from the start on. The first pass can rescue nothing yet.
       runAtStart: true,
       steps: [
@@ -68,10 +63,7 @@ export const make = <R>(
         {
           name: "processes",
           timeout: "30 seconds",
-          run: Effect.map(pods.removeDead(staleAfter), (dead) => {
-            work.passed(version)
-            return { dead: dead.length }
-          })
+          run: Effect.map(pods.removeDead(staleAfter), (dead) => ({ dead: dead.length }))
         }
       ]
     }

@@ -1,11 +1,10 @@
-import { Clock, Effect, Option, type Scope } from "effect"
+import { Clock, Effect, Option, Schedule, type Scope } from "effect"
 import { Pods, podsTopic, type StoredPod } from "../../cluster/Pods.js"
 import { Shares, shareChanges, sharesTopic } from "../../cluster/Shares.js"
 import type { Term } from "../../core/Ids.js"
 import type { LeaderLoop } from "../../core/Loop.js"
-import { makeLatch, polling } from "../../core/LoopSchedule.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { whenClosed } from "../../core/Registration.js"
-import { polled, Versions } from "../../core/Versions.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { Queue } from "../../queue/Queue.js"
@@ -79,29 +78,21 @@ export const make: Effect.Effect<
   yield* whenClosed(() => gauge.set(0))
 
   const latch = makeLatch()
-  const changes = polled(yield* Versions, ["slots", "settings", "pending"], rebalanceInterval)
-  const pass = (term: Term) =>
-    Effect.gen(function* () {
-      const version = changes.begin()
-      const live = yield* pods.present(lease)
-      const report = yield* split(term, live)
-      yield* warn(live)
-      changes.passed(version)
-      return report
-    })
   yield* hints.subscribe(podsTopic, latch.open)
   yield* hints.subscribe(settingsTopic, latch.open)
   return (term) => ({
     name: "rebalancer",
     about: "assigning the queues' slots to the live processes",
-    schedule: polling(rebalanceInterval, { latch, polled: changes }),
+    schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
     runAtStart: true,
     steps: [
       {
         name: "split",
         timeout: "10 seconds",
         quiet: true,
-        run: Effect.provide(pass(term), context)
+        run: Effect.flatMap(pods.present(lease), (live) => Effect.zipLeft(split(term, live), warn(live))).pipe(
+          Effect.provide(context)
+        )
       }
     ]
   })

@@ -2,7 +2,6 @@ import { Clock, Duration, Effect, Schedule } from "effect"
 import type { Assignment } from "../../cluster/Pods.js"
 import type { Loop } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
-import { polled, Versions } from "../../core/Versions.js"
 import { Hints } from "../../database/Hints.js"
 import { type QueueSettings, Queues, settingsTopic } from "../../queue/settings/QueueSettings.js"
 import { runLoop } from "../../telemetry/LoopRunner.js"
@@ -28,7 +27,7 @@ const slotTarget = (
 // Computes the number of slots of each queue on this pod from the queue's settings, the leader's assignments and the
 // live pods. Runs on every tick, and at once when a change is signalled.
 
-/** While heartbeats read no version of the settings and hints arrive, they are read once per this many ticks. */
+/** While hints arrive, the settings are read only once per this many ticks, in case a hint was lost. */
 const ticksPerReading = 5
 
 /** Adjusts the slots of this pod's queues to their targets until the Scope closes. */
@@ -42,23 +41,19 @@ export const start = Effect.fnUntraced(function* (workers: Readonly<Record<strin
   const known = new Map<string, QueueSettings>()
   const vanished = new Set<string>()
   const latch = makeLatch()
-  const changes = polled(yield* Versions, ["settings"], tick)
   let readAt = Number.NEGATIVE_INFINITY
   let returnedAt = Number.NEGATIVE_INFINITY
   let settingsChanged = true
 
   const isReadingDue = Effect.gen(function* () {
-    if (changes.version() !== undefined) return settingsChanged || !changes.isUnchanged()
     const ticks = (yield* hints.connected) ? ticksPerReading : 1
     return settingsChanged || (yield* Clock.currentTimeMillis) - readAt >= Duration.toMillis(tick) * ticks
   })
 
   const read = Effect.gen(function* () {
     settingsChanged = false
-    const version = changes.begin()
     const all = new Map((yield* queues.all).map((settings) => [settings.name, settings]))
     readAt = yield* Clock.currentTimeMillis
-    changes.passed(version)
     for (const name of supervisors.keys()) {
       const settings = all.get(name)
       if (settings !== undefined) {

@@ -1,8 +1,7 @@
-import { Clock, Duration, Effect, type Scope } from "effect"
+import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
 import { Pods, podsTopic } from "../../cluster/Pods.js"
 import type { LeaderLoop } from "../../core/Loop.js"
-import { makeLatch, polling } from "../../core/LoopSchedule.js"
-import { polled, Versions } from "../../core/Versions.js"
+import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { Hints } from "../../database/Hints.js"
 import { QueueWaits, type WaitReason } from "../../history/QueueWaits.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
@@ -13,7 +12,7 @@ import { ClusterConfig } from "../ClusterConfig.js"
 /** Only waits longer than this are recorded, in milliseconds. */
 const minRecordedWait = Duration.toMillis("5 seconds")
 
-/** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement, or none while heartbeats read that no job is due. */
+/** Records why the due jobs of each queue wait, when the reason changes. Idle queues cost one statement. */
 export const make: Effect.Effect<
   LeaderLoop,
   never,
@@ -26,7 +25,6 @@ export const make: Effect.Effect<
   const { lease, rebalanceInterval } = yield* ClusterConfig
   const hints = yield* Hints
   const latch = makeLatch()
-  const late = polled(yield* Versions, ["late"], rebalanceInterval)
   yield* hints.subscribe(podsTopic, latch.open)
   yield* hints.subscribe(settingsTopic, latch.open)
 
@@ -34,14 +32,10 @@ export const make: Effect.Effect<
   return () => {
     let known: Map<string, WaitReason> | undefined
     const record = Effect.gen(function* () {
-      const version = late.begin()
       const before = known ?? new Map((yield* waits.open).map(({ queue, reason }) => [queue, reason]))
       const names = yield* search.overdue((yield* Clock.currentTimeMillis) - minRecordedWait)
       known = before
-      if (names.length === 0 && before.size === 0) {
-        late.passed(version)
-        return {}
-      }
+      if (names.length === 0 && before.size === 0) return {}
       const live = yield* pods.live(lease)
       const settings = new Map((yield* queues.all).map((each) => [each.name, each]))
       const now = yield* Clock.currentTimeMillis
@@ -59,7 +53,7 @@ export const make: Effect.Effect<
     return {
       name: "wait log",
       about: "recording why due jobs wait",
-      schedule: polling(rebalanceInterval, { latch, polled: late }),
+      schedule: wakeable(Schedule.spaced(rebalanceInterval), latch.openedWithin),
       runAtStart: true,
       steps: [{ name: "waits", timeout: "10 seconds", run: record, quiet: true }]
     }
