@@ -14,7 +14,7 @@ import * as MoveCells from "./MoveCells.js"
 import * as MovePlan from "./MovePlan.js"
 import * as MoveRun from "./MoveRun.js"
 
-/** Jobs per second that a move copies, for the estimate of a dry run. Measured on two shared cores. */
+/** Jobs per second that a move copies, for the estimate of a dry run. A guess: it has not been measured. */
 const perSecond = 3_000
 
 interface Given {
