@@ -8,7 +8,7 @@ import { scale } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url))
-const events = scale("EVENTS", 10_000)
+const events = scale("EVENTS", 3_000)
 const kills = 5
 
 const quick = {

@@ -68,7 +68,7 @@ export const mistakes: Readonly<
   Record<string, { readonly breaks: string; readonly tamper: Tamper; readonly seed?: number }>
 > = {
   "an end is written without checking the lease": {
-    seed: 60,
+    seed: 190,
     breaks: "one lease",
     tamper: queueWith((queue, tables) => {
       const leases = new Map<JobId, Lease>()
