@@ -50,7 +50,10 @@ describe("missionControl, as a handler of web standard requests", () => {
     await using control = missionControl(shift, { path: "/ops", authorize })
     const headers = { ...ada, "accept-encoding": "gzip" }
     const page = await control.fetch(new Request("http://app.test/ops/ui/", { headers }))
-    expect([page.headers.get("content-encoding"), await page.text()]).toEqual([null, expect.stringContaining("Mission Control")])
+    expect([page.headers.get("content-encoding"), await page.text()]).toEqual([
+      null,
+      expect.stringContaining("Mission Control")
+    ])
   })
 
   it("lets in whom the app lets in, with the role and the name that the app says", async () => {
