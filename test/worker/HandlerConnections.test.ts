@@ -15,7 +15,7 @@ const Quick = Job.make("quick", { payload: Schema.Struct({}), timeout: "1 minute
 const settings = Layer.setConfigProvider(
   ConfigProvider.fromMap(
     new Map([
-      ["DATABASE_CONNECT_TIMEOUT", "2s"],
+      ["DATABASE_CONNECT_TIMEOUT", "30s"],
       ["QUEUE_HEARTBEAT", "200ms"]
     ])
   )
@@ -66,7 +66,7 @@ const holding = (hold: Hold, { jobs = 3, make = Handler.make as typeof Handler.m
       })
     }).pipe(
       Effect.provide(Nightshift.layer({ handlers, queues: { default: 64 }, databaseUrl: url })),
-      Effect.timeout("20 seconds"),
+      Effect.timeout("50 seconds"),
       Logger.withMinimumLogLevel(LogLevel.None)
     )
   }).pipe(Effect.provide(Layer.provideMerge(TestDatabase.layer, settings)))

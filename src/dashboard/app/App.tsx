@@ -94,7 +94,7 @@ const Page = ({ route }: { readonly route: Route }) => {
       return <Jobs key={name} route={route} title="Dead" preset={{ state: ["dead"] }} />
     case "workflows":
       return id === undefined ? <Workflows route={route} /> : <Execution key={id} id={id} />
-    case "published":
+    case "events":
       return id === undefined ? <Events route={route} /> : <EventPage key={id} id={id} />
     case "schedules":
       return <Schedules route={route} />

@@ -11,7 +11,7 @@ const destinations: Readonly<Record<string, readonly [path: string, name: string
   q: ["queues", "queues"],
   w: ["workflows", "workflows"],
   s: ["schedules", "schedules"],
-  e: ["published", "events"],
+  e: ["events", "events"],
   p: ["pods", "processes"],
   d: ["dead", "dead jobs"],
   b: ["bots", "bots"],

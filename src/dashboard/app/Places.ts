@@ -7,7 +7,7 @@ export const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readon
       ["queues", "Queues"],
       ["workflows", "Workflows"],
       ["schedules", "Schedules"],
-      ["published", "Events"],
+      ["events", "Events"],
       ["pods", "Processes"]
     ]
   ],

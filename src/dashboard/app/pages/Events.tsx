@@ -35,7 +35,9 @@ const JobRow = (props: {
         <KindLink name={subscriber} /> {replayed ? <span class="chip">replay</span> : null}
       </td>
       <td data-label="State">{state === null ? <span class="quiet">no job</span> : <StateBadge state={state} />}</td>
-      <td class="mono cut what">{state === null ? null : <a href={to(`jobs/${id}`)}>{id}</a>}</td>
+      <td class="mono cut" data-label="Job">
+        {state === null ? null : <a href={to(`jobs/${id}`)}>{id}</a>}
+      </td>
       <td class="act">
         {mayAct && !replayed ? (
           <button type="button" title={`Enqueue another job of this event for ${subscriber}`} onClick={replay}>
@@ -105,13 +107,15 @@ export const Events = ({ route }: { readonly route: Route }) => {
                 {data.events.map((event) => (
                   <tr key={event.id}>
                     <td class="name">
-                      <a href={to(`published/${event.id}`)}>{event.name}</a>
+                      <a href={to(`events/${event.id}`)}>{event.name}</a>
                     </td>
                     <td data-label="Published">
                       <Age at={event.publishedAt} />
                     </td>
                     <td data-label="Key">{event.key}</td>
-                    <td class="mono cut what">{JSON.stringify(event.data)}</td>
+                    <td class="mono cut" data-label="Data">
+                      {JSON.stringify(event.data)}
+                    </td>
                   </tr>
                 ))}
               </Table>
