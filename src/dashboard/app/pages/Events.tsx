@@ -34,10 +34,8 @@ const JobRow = (props: {
       <td class="name">
         <KindLink name={subscriber} /> {replayed ? <span class="chip">replay</span> : null}
       </td>
-      <td data-label="State">{state === null ? <span class="quiet">no job</span> : <StateBadge state={state} />}</td>
-      <td class="mono cut" data-label="Job">
-        {state === null ? null : <a href={to(`jobs/${id}`)}>{id}</a>}
-      </td>
+      <td class="what">{state === null ? <span class="quiet">no job</span> : <StateBadge state={state} />}</td>
+      <td class="mono cut rest">{state === null ? null : <a href={to(`jobs/${id}`)}>{id}</a>}</td>
       <td class="act">
         {mayAct && !replayed ? (
           <button type="button" title={`Enqueue another job of this event for ${subscriber}`} onClick={replay}>
@@ -69,7 +67,7 @@ export const Event = ({ id }: { readonly id: string }) => {
             {data.jobs.length === 0 ? (
               <Empty>No subscribers. A process with on(event, …) adds them when it starts.</Empty>
             ) : (
-              <Table class="stacked" headings={["Subscriber", "State", "Job", <th aria-label="Actions" />]}>
+              <Table class="stacked subscribers" headings={["Subscriber", "State", "Job", <th aria-label="Actions" />]}>
                 {data.jobs.map((job) => (
                   <JobRow key={job.id} event={id} job={job} onChange={event.reload} />
                 ))}
@@ -103,19 +101,17 @@ export const Events = ({ route }: { readonly route: Route }) => {
             {data.events.length === 0 ? (
               <Empty>No events. Publish one with shift.publish or nightshift publish.</Empty>
             ) : (
-              <Table class="stacked" headings={["Event", "Published", "Key", "Data"]}>
+              <Table class="stacked events" headings={["Event", "Published", "Key", "Data"]}>
                 {data.events.map((event) => (
                   <tr key={event.id}>
                     <td class="name">
                       <a href={to(`events/${event.id}`)}>{event.name}</a>
                     </td>
-                    <td data-label="Published">
+                    <td class="when">
                       <Age at={event.publishedAt} />
                     </td>
-                    <td data-label="Key">{event.key}</td>
-                    <td class="mono cut" data-label="Data">
-                      {JSON.stringify(event.data)}
-                    </td>
+                    <td class="queue">{event.key}</td>
+                    <td class="mono cut rest">{JSON.stringify(event.data)}</td>
                   </tr>
                 ))}
               </Table>
