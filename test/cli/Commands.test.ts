@@ -173,6 +173,21 @@ describe("every command", () => {
           expect(yield* json("workflows fork", execution, "pay", "--as", "B")).toMatchObject({ execution: "B" })
           expect(yield* json("workflows cancel", execution, "--now")).toEqual({ execution, cancelled: 1 })
           expect(yield* json("workflows retry", execution)).toMatchObject({ state: "pending" })
+          yield* Effect.promise(async () => {
+            const client = new pg.Client({ connectionString: env.DATABASE_URL })
+            await client.connect()
+            await client.query(`insert into nightshift.subscription (event, kind, created_at, updated_at)
+              values ('order.paid', 'noop_echo', now(), now())`)
+            await client.end()
+          })
+          const subscriber = "noop_echo"
+          const published = yield* json("publish", "order.paid", "--data", '{"order":17}')
+          expect(published).toMatchObject({ outcome: "published", jobs: 1 })
+          expect(yield* json("events list")).toMatchObject({ events: [{ id: published.id }] })
+          expect(yield* json("events show", published.id)).toMatchObject({ jobs: [{ subscriber }] })
+          yield* json("events replay", published.id, subscriber)
+          expect(yield* json("events subscribers")).toMatchObject({ subscriptions: [{ event: "order.paid", subscriber }] })
+          yield* json("events unsubscribe", "order.paid", subscriber)
           expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
           expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
           expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })
@@ -206,6 +221,7 @@ describe("every command", () => {
           yield* environment({ NIGHTSHIFT_FLEET: JSON.stringify({ cells: { main: { database: env.DATABASE_URL } } }) })
           expect(yield* json("fleet list")).toMatchObject([{ name: "main", queues: ["all others"] }])
           expect(yield* json("fleet doctor")).toMatchObject({ ok: true })
+          yield* json("fleet move", "default", "--dry-run")
 
           expect(new Set(walked)).toEqual(new Set((yield* commands).filter((path) => !services.includes(path))))
         }).pipe(Effect.provide(TelegramEmulator.layer())),
