@@ -6,7 +6,7 @@ import { must, run } from "../installed.mjs"
 import { isExternal, target } from "../site/links.mjs"
 
 /** Limits in bytes. */
-export const limits = { packed: 3e6, unpacked: 9.3e6 }
+export const limits = { packed: 3e6, unpacked: 10e6 }
 
 const allowed = [
   /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|SECURITY\.md|SUPPORT\.md)$/,

@@ -26,7 +26,7 @@ describe("nightshift fleet move, killed with -9", { timeout: 900_000 }, () => {
     Effect.gen(function* () {
       const { cell: opened, query, run } = yield* FleetFolder.make(["main", "mail"], "  other: mail\n")
       const { note, runs, twice } = ledger()
-      const [first, most, by] = [scale("MOVE_KILLS_FROM", 1), scale("MOVE_KILLS", 60), scale("MOVE_KILLS_STEP", 6)]
+      const [first, most, by] = [scale("MOVE_KILLS_FROM", 1), scale("MOVE_KILLS", 60), scale("MOVE_KILLS_STEP", 12)]
       const numbers = Array.from({ length: Math.ceil((most - first + 1) / by) }, (_, place) => first + place * by)
       const kills = ["before", "after"].flatMap((when) => numbers.map((at) => ({ at, when, queue: `${when}-${at}` })))
       const queues = kills.map(({ queue }) => queue)

@@ -144,7 +144,7 @@ describe("what happens if", { timeout: 120_000 }, () => {
           Nightshift.call(["fleet", "move", "mail", "--to", "mail-2"], { cwd, env: { NIGHTSHIFT_FLEET: list } })
         const before = text()
         const stopped = yield* move(before)
-        expect(stopped).toMatchObject({ code: 1, stderr: expect.stringContaining("\n  mail: mail-2") })
+        expect(stopped).toMatchObject({ code: 1, stderr: expect.stringContaining(" mail: mail-2\n") })
         expect([yield* ids("mail", "mail"), yield* ids("mail-2", "mail")]).toEqual([[], []])
         expect(yield* ids("mail-2", "mail>mail>mail-2")).toEqual([id])
         expect((yield* move(before.replace("mail: mail\n", "mail: mail-2\n"))).code).toBe(0)
