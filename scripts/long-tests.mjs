@@ -1,11 +1,13 @@
 /** Files that `npm test` leaves to `npm run test:long`, which installs the libraries that the second folder needs. */
 export const longTests = [
   "test/cli/EffectVersion.test.ts",
+  "test/cli/Fleet.test.ts",
   "test/cli/FleetMove.test.ts",
   "test/cli/Mcp.test.ts",
   "test/client/Health.test.ts",
   "test/database/embedded/DirectoryLock.test.ts",
   "test/database/embedded/EmbeddedPostgresThrowaway.test.ts",
+  "test/fleet/FleetClient.test.ts",
   "test/http/Fleet.test.ts",
   "test/journeys/MissionControlSafety.test.ts",
   "test/laws/QueueFleet.laws.test.ts",
