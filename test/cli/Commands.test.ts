@@ -186,7 +186,9 @@ describe("every command", () => {
           expect(yield* json("events list")).toMatchObject({ events: [{ id: published.id }] })
           expect(yield* json("events show", published.id)).toMatchObject({ jobs: [{ subscriber }] })
           yield* json("events replay", published.id, subscriber)
-          expect(yield* json("events subscribers")).toMatchObject({ subscriptions: [{ event: "order.paid", subscriber }] })
+          expect(yield* json("events subscribers")).toMatchObject({
+            subscriptions: [{ event: "order.paid", subscriber }]
+          })
           yield* json("events unsubscribe", "order.paid", subscriber)
           expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
           expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
