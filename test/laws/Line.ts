@@ -98,12 +98,8 @@ export const ends = {
   release: (runAt: number) => End.Again({ runAt, counted: false, error: undefined, remember: undefined })
 }
 
-let opened = 0
-
-const open = ({ advance, setBack }: Clocks): Effect.Effect<Line, never, Ports> =>
+const open = ({ advance, setBack }: Clocks, name: string): Effect.Effect<Line, never, Ports> =>
   Effect.gen(function* () {
-    opened += 1
-    const name = `law-${opened}`
     const queue = yield* Queue
     const queues = yield* Queues
     const jobAdmin = yield* JobAdmin
@@ -197,7 +193,7 @@ const open = ({ advance, setBack }: Clocks): Effect.Effect<Line, never, Ports> =
 /** Declares a law as a test. */
 export type Law = (name: string, story: (line: Line) => Effect.Effect<void, unknown>) => void
 
-export const lawOf =
-  (test: Vitest.Test<Ports>, clocks: Clocks): Law =>
-  (name, story) =>
-    test(name, () => Effect.flatMap(open(clocks), story))
+export const lawOf = (test: Vitest.Test<Ports>, clocks: Clocks): Law => {
+  let opened = 0
+  return (name, story) => test(name, () => Effect.suspend(() => Effect.flatMap(open(clocks, `law-${++opened}`), story)))
+}

@@ -4,7 +4,6 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import type { QueueSettingsPatch } from "../../src/queue/settings/QueueSettings.js"
 import { waiting } from "../support/States.js"
 import { ends, type Law, type Line } from "./Line.js"
-import { begin, end, executionOf } from "./WorkflowLine.js"
 
 /** Declares the law's queue, with these settings. */
 export const set = (line: Line, patch: QueueSettingsPatch) =>
@@ -15,7 +14,8 @@ export const claimNow = (line: Line, limit = 10) => line.queue.claim({ queue: li
 
 const payloads = (jobs: ReadonlyArray<{ readonly payload: unknown }>) => jobs.map(({ payload }) => payload)
 
-const throttled = (after: Duration.DurationInput | undefined, runAt: number, scope: "queue" | "key" = "queue") =>
+/** The end of a throttled run. */
+export const throttled = (after: Duration.DurationInput | undefined, runAt: number, scope: "queue" | "key" = "queue") =>
   End.Again({
     runAt,
     counted: false,
@@ -32,7 +32,8 @@ const throttle = (
   scope: "queue" | "key" = "queue"
 ) => line.end(run as never, throttled(after, run.runAt, scope))
 
-const untilOf = (line: Line) => Effect.map(line.queues.get(line.name), ({ throttledUntil }) => throttledUntil)
+/** Until when the law's queue cools down. */
+export const untilOf = (line: Line) => Effect.map(line.queues.get(line.name), ({ throttledUntil }) => throttledUntil)
 
 export const pauseLaws = (law: Law): void => {
   law("nothing is claimed while a queue is paused, and everything after it is resumed", (line) =>
@@ -86,26 +87,6 @@ export const pauseLaws = (law: Law): void => {
       yield* line.advance("1 millis")
       expect(payloads(yield* claimNow(line))).toEqual([1, 2, 3])
       expect(yield* untilOf(line)).toBeUndefined()
-    })
-  )
-
-  law("an execution, and a job whose end an execution counts, cool their queue or their key down too", (line) =>
-    Effect.gen(function* () {
-      yield* line.queues.declare([line.name])
-      const parent = yield* begin(line, "parent", { key: "a" })
-      yield* line.workflows.startChildren(parent, "calls", [executionOf(line, "child"), line.job({ payload: "call" })])
-      const [child, call] = yield* line.claim()
-      if (!child || !call) return yield* Effect.dieMessage("two were stored")
-      const now = yield* line.now
-      yield* end(line, call, throttled("1 minute", now))
-      expect(yield* untilOf(line)).toBe(now + 60_000)
-      yield* end(line, child, throttled("2 minutes", now))
-      expect(yield* untilOf(line)).toBe(now + 120_000)
-      yield* end(line, parent, throttled("3 minutes", now, "key"))
-      yield* line.advance("2 minutes")
-      expect((yield* claimNow(line)).map(({ id }) => id).sort()).toEqual([child.id, call.id].sort())
-      yield* line.advance("1 minute")
-      expect((yield* claimNow(line)).map(({ id }) => id)).toEqual([parent.id])
     })
   )
 

@@ -94,8 +94,9 @@ export const queueLaws = (
   only: ReadonlyArray<string> = Object.keys(chapters)
 ): void =>
   withLayer(layer, { excludeTestServices: options.clock === "live" })(name, (it) => {
+    const law = lawOf(it.effect, options)
     for (const [chapter, laws] of Object.entries(chapters)) {
       if (!only.includes(chapter)) continue
-      describe(chapter, () => laws(lawOf(it.effect, options)))
+      describe(chapter, () => laws(law))
     }
   })

@@ -1,10 +1,11 @@
-import { assert } from "@effect/vitest"
+import { assert, expect } from "@effect/vitest"
 import { Effect } from "effect"
 import { isWaiting } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
-import { begin, end, step, suspend } from "./WorkflowLine.js"
+import { claimNow, throttled, untilOf } from "./PauseLaws.js"
+import { begin, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
 /** Lets the pod of an execution end until it has crashed this often. */
 const crashes = (line: Line, first: ClaimedJob, times: number) =>
@@ -162,6 +163,26 @@ export const workflowEndLaws = (law: Law): void => {
       const { reason, lastError, state } = yield* line.workflows.show(`${line.name}/order`)
       assert.deepStrictEqual([state, reason], ["failed", "not_undone"])
       assert.strictEqual(lastError, "undo of charge failed: no bank; not undone: charge")
+    })
+  )
+
+  law("an execution, and a job whose end an execution counts, cool their queue or their key down too", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      const parent = yield* begin(line, "parent", { key: "a" })
+      yield* line.workflows.startChildren(parent, "calls", [executionOf(line, "child"), line.job({ payload: "call" })])
+      const [child, call] = yield* line.claim()
+      if (!child || !call) return yield* Effect.dieMessage("two were stored")
+      const now = yield* line.now
+      yield* end(line, call, throttled("1 minute", now))
+      expect(yield* untilOf(line)).toBe(now + 60_000)
+      yield* end(line, child, throttled("2 minutes", now))
+      expect(yield* untilOf(line)).toBe(now + 120_000)
+      yield* end(line, parent, throttled("3 minutes", now, "key"))
+      yield* line.advance("2 minutes")
+      expect((yield* claimNow(line)).map(({ id }) => id).sort()).toEqual([child.id, call.id].sort())
+      yield* line.advance("1 minute")
+      expect((yield* claimNow(line)).map(({ id }) => id)).toEqual([parent.id])
     })
   )
 }
