@@ -103,9 +103,13 @@ export const browse = async (_, { perSecond, tabs }, parent) => {
   })
   const visitor = await logIn(await endpoint)
   const agent = new http.Agent({ keepAlive: true })
-  const requests = Object.entries(
-    await requestsOf(async (path) => JSON.parse(await textOf(await send({ ...visitor, agent, path }))))
-  )
+  const get = async (path) => {
+    const response = await send({ ...visitor, agent, path })
+    const text = await textOf(response)
+    if (response.statusCode !== 200) throw new Error(`${path} was answered with ${response.statusCode}: ${text}`)
+    return JSON.parse(text)
+  }
+  const requests = Object.entries(await requestsOf(get))
   const opened = await Promise.all(Array.from({ length: tabs }, () => openTab(visitor)))
   await parent.send({ ready: true })
 
