@@ -96,8 +96,15 @@ export class DatabaseUnavailable extends Expected<DatabaseUnavailable>(503, {
   get connectionLost(): boolean {
     return this.sqlState === undefined ? this.detail !== poolExhausted : connectionEnded.test(this.sqlState)
   }
+
+  /** Whether no connection could be opened, so that the next attempt is expected to fail as well. */
+  get connectionRefused(): boolean {
+    return this.sqlState === undefined && notConnected.test(this.detail)
+  }
 }
 
+/** Node's error when a connection could not be opened, such as `connect ECONNREFUSED 10.0.0.7:5432`. */
+const notConnected = /^connect E/
 /** SQLSTATEs with which a server ends or rejects connections: it shuts down, has crashed, or is still starting. */
 const connectionEnded = /^(08|57P0[123])/
 /** The error of the pool when all of its connections are in use. */

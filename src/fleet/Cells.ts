@@ -55,6 +55,9 @@ export class FleetUnavailable extends Expected<FleetUnavailable>(503)("FleetUnav
 /** A cell that could not be opened is tried again after this many milliseconds. */
 const retryAfter = 1_000
 
+/** Calls of an open cell fail at once for this many milliseconds after its server refused a connection. */
+const refusedFor = 250
+
 /** How long to repeat attempts to reach a cell, unless DATABASE_BOOT_TIMEOUT is set: callers wait for it. */
 const openTimeout = Duration.millis(500)
 
@@ -67,10 +70,14 @@ export class Cells extends Context.Tag("nightshift/fleet/Cells")<
   {
     /** The cells and their queues. */
     readonly fleet: Fleet
-    /** Returns a cell that answers. Fails with CellUnavailable, at once if it did not answer within the last second. */
+    /** Returns a cell that answers. Fails with CellUnavailable, at once if it did not answer a moment ago. */
     readonly open: (cell: Cell) => Effect.Effect<OpenCell, CellUnavailable>
     /** The cell if it is open already. */
     readonly opened: (cell: Cell) => OpenCell | undefined
+    /** Why the server of an open cell refused a connection a moment ago, if it did. */
+    readonly refusal: (cell: Cell) => CellUnavailable | undefined
+    /** Turns an outage of a cell's database into CellUnavailable, and remembers a refused connection. */
+    readonly inCell: (cell: Cell) => <E>(error: E) => E | CellUnavailable
   }
 >() {
   /** Opens all cells. Cells that do not answer are tried again when they are used. Fails if none answers. */
@@ -154,10 +161,25 @@ const make = (
       openers.set(cell, turn.withPermits(1)(attempt))
     }
 
+    const refusals = new Map<Cell, { readonly error: CellUnavailable; readonly until: number }>()
+    const refusal = (cell: Cell) => {
+      const last = refusals.get(cell)
+      return last !== undefined && performance.now() < last.until ? last.error : undefined
+    }
+    const inCell =
+      (cell: Cell) =>
+      <E>(error: E): E | CellUnavailable => {
+        if (!(error instanceof DatabaseUnavailable) || error instanceof CellUnavailable) return error
+        const outage = new CellUnavailable(cell.name, error)
+        if (error.connectionRefused) refusals.set(cell, { error: outage, until: performance.now() + refusedFor })
+        return outage
+      }
+
     const open = (cell: Cell) =>
       Effect.suspend(() => {
         const known = opened.get(cell)
-        return known === undefined ? (openers.get(cell) ?? Effect.dieMessage("no such cell")) : Effect.succeed(known)
+        if (known === undefined) return openers.get(cell) ?? Effect.dieMessage("no such cell")
+        return refusal(cell) ?? Effect.succeed(known)
       })
 
     const first = yield* Effect.forEach(fleet.cells.values(), (cell) => Effect.either(open(cell)), {
@@ -166,22 +188,16 @@ const make = (
     const failures = first.filter(Either.isLeft).map(({ left }) => left.message)
     if (failures.length === fleet.cells.size) return yield* new FleetUnavailable({ reasons: failures })
     for (const failure of failures) yield* Effect.logWarning(failure)
-    return { fleet, open, opened: (cell) => opened.get(cell) }
+    return { fleet, open, opened: (cell) => opened.get(cell), refusal, inCell }
   })
-
-/** Turns an outage of a cell's database into CellUnavailable. */
-export const inCell =
-  (cell: Cell) =>
-  <E>(error: E): E | CellUnavailable =>
-    error instanceof DatabaseUnavailable && !(error instanceof CellUnavailable)
-      ? new CellUnavailable(cell.name, error)
-      : error
 
 /** Runs an effect on the services of a cell. An outage of its database becomes CellUnavailable. */
 export const on =
   (cells: typeof Cells.Service, cell: Cell) =>
   <A, E>(effect: Effect.Effect<A, E, CellServices>): Effect.Effect<A, E | CellUnavailable> =>
-    Effect.flatMap(cells.open(cell), ({ runtime }) => Effect.mapError(Effect.provide(effect, runtime), inCell(cell)))
+    Effect.flatMap(cells.open(cell), ({ runtime }) =>
+      Effect.mapError(Effect.provide(effect, runtime), cells.inCell(cell))
+    )
 
 /**
  * Runs an effect on the cell that has the object with this id: the one that the id names, and if that does not have it,

@@ -11,7 +11,7 @@ import {
   submitterOf
 } from "../queue/Queue.js"
 import { isRouted, routed } from "../queue/settings/Routes.js"
-import { Cells, inCell, on } from "./Cells.js"
+import { Cells, on } from "./Cells.js"
 import { type Cell, cellOfId, cellsOf, place } from "./Fleet.js"
 import * as Placing from "./Placing.js"
 
@@ -141,7 +141,9 @@ const make = Effect.gen(function* () {
     const cell = isRouted(job) ? undefined : place(fleet, job)
     const direct = cell === undefined ? undefined : directOf(cell)
     if (cell === undefined || direct === undefined) return submitLater(job, onResult)
-    direct(job, (exit) => onResult(Exit.isSuccess(exit) ? exit : Exit.mapError(exit, inCell(cell))))
+    const refusal = cells.refusal(cell)
+    if (refusal !== undefined) return onResult(Exit.fail(refusal))
+    direct(job, (exit) => onResult(Exit.isSuccess(exit) ? exit : Exit.mapError(exit, cells.inCell(cell))))
   }
 
   const queue = Queue.of({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Exit, Option, Redacted, Schema } from "effect"
+import { Context, Effect, Exit, Option, Redacted, Schedule, Schema, Scope } from "effect"
 import pg from "pg"
 import { z } from "zod"
 import {
@@ -16,6 +16,7 @@ import { Database } from "../../src/database/Database.js"
 import * as FleetClient from "../../src/fleet/FleetClient.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import * as ShapingProxy from "../support/ShapingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const greet = job("greet", { payload: z.object({ who: z.string() }) })
@@ -34,7 +35,7 @@ const declared = ({ one, two }: { readonly one: string; readonly two: string }):
   default: "main"
 })
 
-const opened = (fleet: FleetDeclaration): Effect.Effect<FleetShift, never, import("effect").Scope.Scope> =>
+const opened = (fleet: FleetDeclaration): Effect.Effect<FleetShift, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.promise(() => connect({ fleet, pool: 2, log: false })),
     (shift) => Effect.promise(() => shift.close())
@@ -246,6 +247,30 @@ describe("Fleet.layer", () => {
         expect(refused.message).toMatch(/is in another cell: the transaction is of cell main, but the job belongs to/)
         expect(yield* stored(urls.one)).toEqual([])
       }).pipe(Effect.provide(FleetClient.layer(declared(urls), { pool: 2 })))
+    })
+  )
+
+  it.scopedLive("does not try a cell again with every call while its server refuses connections", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }), queue: "letters" })
+      const server = yield* Scope.make()
+      const { url } = yield* Scope.extend(ShapingProxy.make(Redacted.make(urls.two)), server)
+      yield* Effect.gen(function* () {
+        yield* Greet.enqueue({ who: "Ada" })
+        yield* Scope.close(server, Exit.void)
+        const failure = Effect.flip(Greet.enqueue({ who: "Grace" }))
+        // The first may be of the connection that was open.
+        yield* Effect.repeat(failure, { until: ({ message }) => message.includes("ECONNREFUSED") })
+        const errors = yield* Effect.replicateEffect(failure, 50)
+        for (const error of errors) expect(error).toBeInstanceOf(FleetClient.CellUnavailable)
+        expect(new Set(errors).size).toBeLessThan(25)
+
+        const { hostname, port } = new URL(Redacted.value(url))
+        yield* ShapingProxy.make(Redacted.make(urls.two), { host: hostname, port: Number(port) })
+        yield* Effect.retry(Greet.enqueue({ who: "Grace" }), Schedule.spaced("20 millis"))
+      }).pipe(Effect.provide(FleetClient.layer(declared({ ...urls, two: Redacted.value(url) }), { pool: 2 })))
+      expect(yield* stored(urls.two)).toEqual(["letters", "letters"])
     })
   )
 })
