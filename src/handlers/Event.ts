@@ -1,20 +1,16 @@
 import { Duration, Effect, Either, ParseResult, type Schema } from "effect"
 import type { Backoff } from "../core/Backoff.js"
-import { type DurationInput, decode } from "../core/DurationText.js"
+import { type DurationInput, decode, expected } from "../core/DurationText.js"
+import { shown } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { PublishOptions, SubscriberOptions } from "../queue/events/Event.js"
 import { Events, InvalidEvent, type NewSubscription, type Published } from "../queue/events/Events.js"
 import * as Match from "../queue/events/Match.js"
 import * as Job from "../queue/Job.js"
 import { type HandlerOf, make as makeHandler } from "./Handler.js"
 import type { JobContext } from "./JobContext.js"
 
-/** How one event differs from others of its name. */
-export interface PublishOptions {
-  /** Key of the event's jobs: jobs that share a key can be limited or ordered together. [none] */
-  readonly key?: string | undefined
-  /** Names the event, up to 256 characters: a second event of this name with the same id is not stored. [none] */
-  readonly id?: string | undefined
-}
+export type { PublishOptions }
 
 /** An event: its name and the schema of its data. */
 export interface Event<in out A> {
@@ -30,25 +26,11 @@ export interface Event<in out A> {
 }
 
 /** How a subscriber handles events. */
-export interface OnOptions<in A> {
-  /** Name of the subscriber: the kind of its jobs. Do not change it, or use it for another handler. */
-  readonly as: string
-  /** Runs at the start of each job. If it returns false, the job is done and the handler is not called. [all events] */
-  readonly if?: ((data: A) => boolean) | undefined
-  /** Values that an event must have, by path: `{ "data.country": "DE" }`. Other events make no job. [all events] */
-  readonly match?: Readonly<Record<string, string | number | boolean | null>> | undefined
-  /** When the subscriber is first declared, it also gets events that were published this long ago, as far as they are kept. [none] */
-  readonly past?: DurationInput | undefined
-  /** Queue of the jobs. [the declared routes, then `default`] */
-  readonly queue?: string | undefined
+export interface OnOptions<in A> extends SubscriberOptions<A> {
   /** Attempts before a job is dead, counting the first. [5] */
   readonly attempts?: number | undefined
-  /** Time limit of one attempt. [15 minutes] */
-  readonly timeout?: DurationInput | undefined
   /** Delay after each failed attempt. [the queue's backoff, else `Backoff.ladder`] */
   readonly backoff?: Backoff | undefined
-  /** Lower runs first. [0] */
-  readonly priority?: number | undefined
 }
 
 /** Result of a job whose subscriber has a condition that was false. */
@@ -57,19 +39,42 @@ export const skipped: {
   readonly skipped: string
 } = { skipped: "the condition `if` of the subscriber was false" }
 
-/** What a subscriber declares. Throws a RangeError that names the option. */
-export const subscriptionOf = (
-  event: string,
-  { as, match, past }: Pick<OnOptions<never>, "as" | "match" | "past">
-): NewSubscription => {
+/** An option of a subscriber is invalid. */
+export class InvalidSubscriber extends RangeError {
+  /** Name of the option. */
+  readonly option: string
+
+  constructor(option: string, message: string) {
+    super(message)
+    this.option = option
+  }
+}
+
+/** Reads the options of a subscriber of this event, and separates those of its kind. Throws InvalidSubscriber. */
+export const declared = <A, Options extends SubscriberOptions<A>>(event: string, options: Options) => {
+  const { as, if: condition, match, past, ...ofKind } = options
+  const millisOf = (option: string, duration: DurationInput) => {
+    try {
+      return Duration.toMillis(decode(duration))
+    } catch {
+      const reason = `must be ${expected}, or a number of milliseconds, got ${shown(duration)}`
+      throw new InvalidSubscriber(option, `${option} of "${as}" ${reason}.`)
+    }
+  }
   const compared = Match.of(match)
-  if (Either.isLeft(compared)) throw new RangeError(`match of "${as}" ${compared.left}.`)
-  return {
+  if (Either.isLeft(compared)) throw new InvalidSubscriber("match", `match of "${as}" ${compared.left}.`)
+  const subscribes: NewSubscription = {
     event,
     kind: as,
     ...(match === undefined ? {} : { match: compared.right }),
-    ...(past === undefined ? {} : { past: Duration.toMillis(decode(past)) })
+    ...(past === undefined ? {} : { past: millisOf("past", past) })
   }
+  /** The handler, which is not called for what `if` rejects. */
+  const conditional =
+    <Job, Result>(run: (data: A, job: Job) => Result) =>
+    (data: A, job: Job): Result | typeof skipped =>
+      condition === undefined || condition(data) ? run(data, job) : skipped
+  return { as, ofKind, subscribes, conditional }
 }
 
 /**
@@ -111,12 +116,11 @@ export const on = <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
   options: OnOptions<A>,
   run: (data: A, job: JobContext) => Run
 ): HandlerOf<Run> => {
-  const { as, if: condition, match: _, past: __, ...rest } = options
-  const kind = {
-    ...Job.make<A, unknown>(as, { ...rest, payload: event.schema }),
-    subscribes: subscriptionOf(event.name, options)
-  }
-  const conditional = (data: A, job: JobContext) =>
-    condition === undefined || condition(data) ? run(data, job) : (Effect.succeed(skipped) as unknown as Run)
-  return makeHandler(kind, conditional)
+  const { as, conditional, ofKind, subscribes } = declared<A, OnOptions<A>>(event.name, options)
+  const kind = { ...Job.make<A, unknown>(as, { ...ofKind, payload: event.schema }), subscribes }
+  const guarded = conditional(run)
+  return makeHandler(kind, (data, job: JobContext) => {
+    const result = guarded(data, job)
+    return result === skipped ? (Effect.succeed(skipped) as unknown as Run) : (result as Run)
+  })
 }

@@ -1,6 +1,33 @@
+import type { DurationInput } from "../../core/DurationInput.js"
 import type { State } from "../../core/StoredJob.js"
 
 // Types without Effect: the views of programs that use promises are made from them.
+
+/** How one event differs from others of its name. */
+export interface PublishOptions {
+  /** Key of the event's jobs: jobs that share a key can be limited or ordered together. [none] */
+  readonly key?: string | undefined
+  /** Names the event, up to 256 characters: a second event of this name with the same id is not stored. [none] */
+  readonly id?: string | undefined
+}
+
+/** Which events a subscriber gets, and how their jobs run. */
+export interface SubscriberOptions<in A> {
+  /** Name of the subscriber: the kind of its jobs. Do not change it, or use it for another handler. */
+  readonly as: string
+  /** Runs at the start of each job. If it returns false, the job is done and the handler is not called. [all events] */
+  readonly if?: ((data: A) => boolean) | undefined
+  /** Values that an event must have, by path: `{ "data.country": "DE" }`. Other events make no job. [all events] */
+  readonly match?: Readonly<Record<string, string | number | boolean | null>> | undefined
+  /** When the subscriber is first declared, it also gets events that were published this long ago, as far as they are kept. [none] */
+  readonly past?: DurationInput | undefined
+  /** Queue of the jobs. [the declared routes, then `default`] */
+  readonly queue?: string | undefined
+  /** Time limit of one attempt. [15 minutes] */
+  readonly timeout?: DurationInput | undefined
+  /** Lower runs first, from -32768 to 32767. [0] */
+  readonly priority?: number | undefined
+}
 
 /** What happened to an event that was published. */
 export interface Published {
