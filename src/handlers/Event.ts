@@ -1,16 +1,16 @@
-import { Duration, Effect, Either, ParseResult, type Schema } from "effect"
+import { Duration, Effect, Either, ParseResult, Schema } from "effect"
 import type { Backoff } from "../core/Backoff.js"
 import { type DurationInput, decode, expected } from "../core/DurationText.js"
 import { shown } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
-import type { PublishOptions, SubscriberOptions } from "../queue/events/Event.js"
+import type { NoWindow, PublishOptions, SubscriberOptions, Window, WindowOptions } from "../queue/events/Event.js"
 import { Events, InvalidEvent, type NewSubscription, type Published } from "../queue/events/Events.js"
 import * as Match from "../queue/events/Match.js"
 import * as Job from "../queue/Job.js"
 import { type HandlerOf, make as makeHandler } from "./Handler.js"
 import type { JobContext } from "./JobContext.js"
 
-export type { PublishOptions }
+export type { NoWindow, PublishOptions, WindowOptions }
 
 /** An event: its name and the schema of its data. */
 export interface Event<in out A> {
@@ -50,31 +50,66 @@ export class InvalidSubscriber extends RangeError {
   }
 }
 
+/** Limits of the options of windows. */
+const windowLimits = { debounce: Duration.toMillis("1 day"), max: 500, defaultMax: 100 }
+
+/** Jobs of version 1 have the data of one event, those of version 2 a list. */
+const listForm = { version: 2, upcasters: { 1: (data: unknown) => [data] } }
+
 /** Reads the options of a subscriber of this event, and separates those of its kind. Throws InvalidSubscriber. */
-export const declared = <A, Options extends SubscriberOptions<A>>(event: string, options: Options) => {
-  const { as, if: condition, match, past, ...ofKind } = options
+export const declared = <A, Options extends SubscriberOptions<A> & (WindowOptions | NoWindow)>(
+  event: string,
+  options: Options
+) => {
+  const { as, by, debounce, if: condition, match, max, past, ...ofKind } = options
+  const invalid = (option: string, reason: string) => new InvalidSubscriber(option, `${option} of "${as}" ${reason}.`)
   const millisOf = (option: string, duration: DurationInput) => {
     try {
       return Duration.toMillis(decode(duration))
     } catch {
-      const reason = `must be ${expected}, or a number of milliseconds, got ${shown(duration)}`
-      throw new InvalidSubscriber(option, `${option} of "${as}" ${reason}.`)
+      throw invalid(option, `must be ${expected}, or a number of milliseconds, got ${shown(duration)}`)
     }
   }
+  const windowOf = (given: DurationInput): Window => {
+    const millis = millisOf("debounce", given)
+    if (!(millis > 0 && millis <= windowLimits.debounce))
+      throw invalid("debounce", `must be longer than 0 and at most 1 day, got ${shown(given)}`)
+    const most = max ?? windowLimits.defaultMax
+    if (!Number.isInteger(most) || most < 1 || most > windowLimits.max)
+      throw invalid("max", `must be a whole number from 1 to ${windowLimits.max}, got ${shown(most)}`)
+    const paths = (Array.isArray(by) ? by : by === undefined ? [] : [by]).map((path) =>
+      Either.getOrThrowWith(Match.pathOf(path), (reason) => invalid("by", reason))
+    )
+    return { debounce: millis, max: most, by: paths }
+  }
   const compared = Match.of(match)
-  if (Either.isLeft(compared)) throw new InvalidSubscriber("match", `match of "${as}" ${compared.left}.`)
+  if (Either.isLeft(compared)) throw invalid("match", compared.left)
+  for (const [option, value] of Object.entries({ max, by }))
+    if (debounce === undefined && value !== undefined) throw invalid(option, "needs the option debounce")
   const subscribes: NewSubscription = {
     event,
     kind: as,
     ...(match === undefined ? {} : { match: compared.right }),
-    ...(past === undefined ? {} : { past: millisOf("past", past) })
+    ...(past === undefined ? {} : { past: millisOf("past", past) }),
+    ...(debounce === undefined ? {} : { window: windowOf(debounce) })
   }
-  /** The handler, which is not called for what `if` rejects. */
+  const isWanted = (data: A) => condition === undefined || condition(data)
+  /** The handler, which does not get what `if` rejects. Its payload is a list if the subscriber has windows. */
   const conditional =
-    <Job, Result>(run: (data: A, job: Job) => Result) =>
-    (data: A, job: Job): Result | typeof skipped =>
-      condition === undefined || condition(data) ? run(data, job) : skipped
-  return { as, ofKind, subscribes, conditional }
+    <Payload extends A | ReadonlyArray<A>, Job, Result>(run: (payload: Payload, job: Job) => Result) =>
+    (payload: Payload, job: Job): Result | typeof skipped => {
+      if (debounce === undefined) return isWanted(payload as A) ? run(payload, job) : skipped
+      const wanted = (payload as ReadonlyArray<A>).filter(isWanted)
+      return wanted.length === 0 ? skipped : run(wanted as ReadonlyArray<A> as Payload, job)
+    }
+  return {
+    as,
+    /** Whether jobs have a list of events. */
+    isList: debounce !== undefined,
+    ofKind: { ...ofKind, ...(debounce === undefined ? {} : listForm) },
+    subscribes,
+    conditional
+  }
 }
 
 /**
@@ -110,17 +145,33 @@ export const make = <A, I>(name: string, schema: Schema.Schema<A, I>): Event<A> 
   }
 }
 
-/** Makes a subscriber: a handler whose jobs are the events. Each event makes one job, with its data as payload and `meta.event`. */
-export const on = <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
+/**
+ * Makes a subscriber: a handler whose jobs are the events. Each event makes one job, with its data as payload and `meta.event`. With
+ * `debounce`, a job has a list of events: their data as payload, and `meta.events`.
+ */
+export const on: {
+  <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
+    event: Event<A>,
+    options: OnOptions<A> & WindowOptions,
+    run: (events: ReadonlyArray<A>, job: JobContext) => Run
+  ): HandlerOf<Run>
+  <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
+    event: Event<A>,
+    options: OnOptions<A> & NoWindow,
+    run: (data: A, job: JobContext) => Run
+  ): HandlerOf<Run>
+} = <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
   event: Event<A>,
-  options: OnOptions<A>,
-  run: (data: A, job: JobContext) => Run
+  options: OnOptions<A> & (WindowOptions | NoWindow),
+  run: (payload: never, job: JobContext) => Run
 ): HandlerOf<Run> => {
-  const { as, conditional, ofKind, subscribes } = declared<A, OnOptions<A>>(event.name, options)
-  const kind = { ...Job.make<A, unknown>(as, { ...ofKind, payload: event.schema }), subscribes }
-  const guarded = conditional(run)
-  return makeHandler(kind, (data, job: JobContext) => {
-    const result = guarded(data, job)
+  type Payload = A | ReadonlyArray<A>
+  const { as, conditional, isList, ofKind, subscribes } = declared<A, typeof options>(event.name, options)
+  const payload = (isList ? Schema.Array(event.schema) : event.schema) as Schema.Schema<Payload, unknown>
+  const kind = { ...Job.make<Payload, unknown>(as, { ...ofKind, payload }), subscribes }
+  const guarded = conditional<Payload, JobContext, Run>(run as (payload: Payload, job: JobContext) => Run)
+  return makeHandler(kind, (given, job: JobContext) => {
+    const result = guarded(given, job)
     return result === skipped ? (Effect.succeed(skipped) as unknown as Run) : (result as Run)
   })
 }
