@@ -8,6 +8,7 @@ import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, isDataError, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
+import { hot } from "../../database/Statements.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { OuterTransactionFailed } from "../JobErrors.js"
@@ -85,6 +86,10 @@ const publishedOf = (events: ReadonlyArray<Stamped>, answer: Answer): ReadonlyAr
     return { id, jobs, outcome: isRepeated ? "repeated" : "published" }
   })
 
+/** Stores the events of a request, whose JSON is its parameter. */
+export const publishStatement = (schema: string): string =>
+  hot(`select ${schema}.publish_events($1::text::jsonb) as answer`)
+
 const make = Effect.gen(function* () {
   const database = yield* Database
   const { direct, schema, sql, transaction } = database
@@ -98,8 +103,8 @@ const make = Effect.gen(function* () {
   const waits = sql(`${schema}.event_wait`)
   const windowed = sql(`${schema}.windowed_event`)
   const jobs = sql(`${schema}.job`)
+  const statement = publishStatement(schema)
   const columns = sql.literal(`id, name, ${millis("published_at")} as published_at, key, own_id, data, replays`)
-  const statement = (request: string) => `select ${schema}.publish_events(${request}) as answer`
 
   const count = (stored: ReadonlyArray<SubscriptionsPg.StoredJobs>, now: number) => {
     for (const { count, kind, queue } of stored) tally.of(queue, kind).enqueued(count, now)
@@ -114,10 +119,7 @@ const make = Effect.gen(function* () {
     })
 
   const store = (events: ReadonlyArray<Stamped>, now: number, more: object): Effect.Effect<Answer, DatabaseError> =>
-    Effect.map(
-      direct.rows(statement("$1::text::jsonb"), [requestOf(events, now, more)]),
-      (rows) => rows[0]?.[0] as Answer
-    )
+    Effect.map(direct.rows(statement, [requestOf(events, now, more)]), (rows) => rows[0]?.[0] as Answer)
 
   const storeOutside = (events: ReadonlyArray<Stamped>, lock_timeout: string) =>
     Effect.gen(function* () {
