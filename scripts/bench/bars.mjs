@@ -62,6 +62,13 @@ const bars = [
   ["single enqueues from many callers", "/s", 15_000, 40_000, ours("single")],
   ["the same, against our own SQL limit", "x", 0.8, 0.9, against("single", "nightshift", "sql-limit")],
   ["single enqueues from promises, against Effect", "x", 0.83, 1, against("single", "nightshift-client", "nightshift")],
+  [
+    "jobs of events to five subscribers, against single enqueues",
+    "x",
+    0.5,
+    1,
+    against("publish", "nightshift", "nightshift", "single")
+  ],
   ["webhook to durable job, against bare node:http", "x", 1.2, 2, against("webhook", "nightshift", "bare-http")],
   ["remote worker, jobs over one connection", "/s", 2_000, 5_000, ours("pull")],
   ["500 keys, against graphile-worker named queues", "x", 9, 15, against("keys", "nightshift", "graphile-default")],

@@ -45,17 +45,31 @@ const byPromises = (instance) => (callers, next) => {
   return Promise.all(Array.from({ length: callers }, caller))
 }
 
-/** Enqueues one job at a time from many concurrent callers, after a warm-up. */
-const single = async (instance, { callers, jobs }) => {
-  const enqueueFrom = instance.enqueueFrom ?? byPromises(instance)
-  const upTo = (count) => {
+/** Seconds in which many concurrent callers pass this many payloads to a system, after a warm-up of a fifth. */
+const timed = async (from, callers, count) => {
+  const upTo = (most) => {
     let made = 0
-    return () => (made < count ? payloadOf(made++) : undefined)
+    return () => (made < most ? payloadOf(made++) : undefined)
   }
-  await enqueueFrom(callers, upTo(Math.max(callers, Math.ceil(jobs / 5))))
+  const warming = Math.max(callers, Math.ceil(count / 5))
+  await from(callers, upTo(warming))
   const begun = performance.now()
-  await enqueueFrom(callers, upTo(jobs))
-  const seconds = (performance.now() - begun) / 1000
+  await from(callers, upTo(count))
+  return { seconds: (performance.now() - begun) / 1000, all: warming + count }
+}
+
+/** Enqueues one job at a time from many concurrent callers. */
+const single = async (instance, { callers, jobs }) => {
+  const { seconds } = await timed(instance.enqueueFrom ?? byPromises(instance), callers, jobs)
+  return { jobs, seconds, value: jobs / seconds }
+}
+
+/** Publishes one event at a time from many concurrent callers. Rated by the jobs of the subscribers. */
+const publish = async (instance, { callers, jobs, subscribers }) => {
+  await instance.subscribe(subscribers)
+  const { all, seconds } = await timed(instance.publishFrom, callers, Math.ceil(jobs / subscribers))
+  const delivered = await instance.delivered()
+  if (delivered !== all * subscribers) throw new Error(`${delivered} jobs are stored, not ${all * subscribers}`)
   return { jobs, seconds, value: jobs / seconds }
 }
 
@@ -265,6 +279,7 @@ export const measures = {
   age,
   load,
   single,
+  publish,
   drain,
   latency,
   listen,

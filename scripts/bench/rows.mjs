@@ -164,6 +164,14 @@ export const rows = [
     systems: [...allSystems, "nightshift-client"],
     measure: (bench, { jobs }) => bench.child("single", { prepare: true, jobs: times(1 / 3)(jobs), callers: 256 })
   },
+  {
+    id: "publish",
+    title: "events to five subscribers, 256 callers at once",
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: (bench, { jobs }) =>
+      bench.child("publish", { prepare: true, jobs: times(1 / 3)(jobs), callers: 256, subscribers: 5 })
+  },
   { id: "drain", title: "drain of {n} no-op jobs", unit: "rate", systems: allSystems, measure: drainOf(1) },
   { id: "drain-long", title: "drain of {n}", factor: 5, unit: "rate", systems: fastest, measure: drainOf(5) },
   {

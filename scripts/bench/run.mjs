@@ -112,7 +112,13 @@ const measureAll = async ({ options, rows, stores, systems }) => {
 }
 
 // Rows that a bar compares with another row of the same system.
-const baselines = { future: "drain", sleepers: "drain", "drain-pinned": "drain-unpinned", tabs: "no-tabs" }
+const baselines = {
+  future: "drain",
+  sleepers: "drain",
+  "drain-pinned": "drain-unpinned",
+  tabs: "no-tabs",
+  publish: "single"
+}
 
 // Runs too small for the bars need no baselines.
 const withBaselines = (ids, jobs) => {

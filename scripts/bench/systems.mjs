@@ -11,6 +11,9 @@
 //     enqueue(payload)                 stores one job; resolves when it is durable
 //     enqueueFrom(callers, next)       many callers, each enqueuing what next() returns until undefined, in
 //                                      sequence; default: promises around enqueue
+//     subscribe(count)                 adds this many subscribers of an event, whose jobs no pod runs
+//     publishFrom(callers, next)       as enqueueFrom, each publishing an event
+//     delivered()                      number of jobs of the subscribers
 //     work(options)                    starts working; options: onJob(payload) called when a handler starts and
 //                                      awaited if it returns a promise, keyed (one job of a key at a time),
 //                                      queues (number of queues the pod serves), paused (until resume()).

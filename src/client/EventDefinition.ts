@@ -1,7 +1,7 @@
 import { Effect, Exit, Predicate } from "effect"
 import { issuesText } from "../core/Issues.js"
 import { shown } from "../core/Storable.js"
-import type { Published } from "../queue/events/Event.js"
+import type { PublishOptions as EventOptions, Published } from "../queue/events/Event.js"
 import { Events } from "../queue/events/Events.js"
 import { fromCause } from "./FromCause.js"
 import { checkKnown, namesOf } from "./Options.js"
@@ -19,11 +19,7 @@ export interface EventDefinition<in out In, out Out = unknown> {
 }
 
 /** How one event differs from others of its name. */
-export interface PublishOptions {
-  /** Key of the event's jobs: jobs that share a key can be limited or ordered together. [none] */
-  readonly key?: string | undefined
-  /** Names the event, up to 256 characters: a second event of this name with the same id is not stored. [none] */
-  readonly id?: string | undefined
+export interface PublishOptions extends EventOptions {
   /** Your own transaction. The event and its jobs exist once it commits. [none] */
   readonly tx?: Transaction | undefined
 }

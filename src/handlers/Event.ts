@@ -1,20 +1,16 @@
-import { Duration, Effect, Either, ParseResult, type Schema } from "effect"
+import { Duration, Effect, Either, ParseResult, Schema } from "effect"
 import type { Backoff } from "../core/Backoff.js"
-import { type DurationInput, decode } from "../core/DurationText.js"
+import { type DurationInput, decode, expected } from "../core/DurationText.js"
+import { shown } from "../core/Storable.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { NoWindow, PublishOptions, SubscriberOptions, Window, WindowOptions } from "../queue/events/Event.js"
 import { Events, InvalidEvent, type NewSubscription, type Published } from "../queue/events/Events.js"
 import * as Match from "../queue/events/Match.js"
 import * as Job from "../queue/Job.js"
 import { type HandlerOf, make as makeHandler } from "./Handler.js"
 import type { JobContext } from "./JobContext.js"
 
-/** How one event differs from others of its name. */
-export interface PublishOptions {
-  /** Key of the event's jobs: jobs that share a key can be limited or ordered together. [none] */
-  readonly key?: string | undefined
-  /** Names the event, up to 256 characters: a second event of this name with the same id is not stored. [none] */
-  readonly id?: string | undefined
-}
+export type { NoWindow, PublishOptions, WindowOptions }
 
 /** An event: its name and the schema of its data. */
 export interface Event<in out A> {
@@ -30,25 +26,11 @@ export interface Event<in out A> {
 }
 
 /** How a subscriber handles events. */
-export interface OnOptions<in A> {
-  /** Name of the subscriber: the kind of its jobs. Do not change it, or use it for another handler. */
-  readonly as: string
-  /** Runs at the start of each job. If it returns false, the job is done and the handler is not called. [all events] */
-  readonly if?: ((data: A) => boolean) | undefined
-  /** Values that an event must have, by path: `{ "data.country": "DE" }`. Other events make no job. [all events] */
-  readonly match?: Readonly<Record<string, string | number | boolean | null>> | undefined
-  /** When the subscriber is first declared, it also gets events that were published this long ago, as far as they are kept. [none] */
-  readonly past?: DurationInput | undefined
-  /** Queue of the jobs. [the declared routes, then `default`] */
-  readonly queue?: string | undefined
+export interface OnOptions<in A> extends SubscriberOptions<A> {
   /** Attempts before a job is dead, counting the first. [5] */
   readonly attempts?: number | undefined
-  /** Time limit of one attempt. [15 minutes] */
-  readonly timeout?: DurationInput | undefined
   /** Delay after each failed attempt. [the queue's backoff, else `Backoff.ladder`] */
   readonly backoff?: Backoff | undefined
-  /** Lower runs first. [0] */
-  readonly priority?: number | undefined
 }
 
 /** Result of a job whose subscriber has a condition that was false. */
@@ -57,18 +39,76 @@ export const skipped: {
   readonly skipped: string
 } = { skipped: "the condition `if` of the subscriber was false" }
 
-/** What a subscriber declares. Throws a RangeError that names the option. */
-export const subscriptionOf = (
+/** An option of a subscriber is invalid. */
+export class InvalidSubscriber extends RangeError {
+  /** Name of the option. */
+  readonly option: string
+
+  constructor(option: string, message: string) {
+    super(message)
+    this.option = option
+  }
+}
+
+/** Limits of the options of windows. */
+const windowLimits = { debounce: Duration.toMillis("1 day"), max: 500, defaultMax: 100 }
+
+/** Jobs of version 1 have the data of one event, those of version 2 a list. */
+const listForm = { version: 2, upcasters: { 1: (data: unknown) => [data] } }
+
+/** Reads the options of a subscriber of this event, and separates those of its kind. Throws InvalidSubscriber. */
+export const declared = <A, Options extends SubscriberOptions<A> & (WindowOptions | NoWindow)>(
   event: string,
-  { as, match, past }: Pick<OnOptions<never>, "as" | "match" | "past">
-): NewSubscription => {
+  options: Options
+) => {
+  const { as, by, debounce, if: condition, match, max, past, ...ofKind } = options
+  const invalid = (option: string, reason: string) => new InvalidSubscriber(option, `${option} of "${as}" ${reason}.`)
+  const millisOf = (option: string, duration: DurationInput) => {
+    try {
+      return Duration.toMillis(decode(duration))
+    } catch {
+      throw invalid(option, `must be ${expected}, or a number of milliseconds, got ${shown(duration)}`)
+    }
+  }
+  const windowOf = (given: DurationInput): Window => {
+    const millis = millisOf("debounce", given)
+    if (!(millis > 0 && millis <= windowLimits.debounce))
+      throw invalid("debounce", `must be longer than 0 and at most 1 day, got ${shown(given)}`)
+    const most = max ?? windowLimits.defaultMax
+    if (!Number.isInteger(most) || most < 1 || most > windowLimits.max)
+      throw invalid("max", `must be a whole number from 1 to ${windowLimits.max}, got ${shown(most)}`)
+    const paths = (Array.isArray(by) ? by : by === undefined ? [] : [by]).map((path) =>
+      Either.getOrThrowWith(Match.pathOf(path), (reason) => invalid("by", reason))
+    )
+    return { debounce: millis, max: most, by: paths }
+  }
   const compared = Match.of(match)
-  if (Either.isLeft(compared)) throw new RangeError(`match of "${as}" ${compared.left}.`)
-  return {
+  if (Either.isLeft(compared)) throw invalid("match", compared.left)
+  for (const [option, value] of Object.entries({ max, by }))
+    if (debounce === undefined && value !== undefined) throw invalid(option, "needs the option debounce")
+  const subscribes: NewSubscription = {
     event,
     kind: as,
     ...(match === undefined ? {} : { match: compared.right }),
-    ...(past === undefined ? {} : { past: Duration.toMillis(decode(past)) })
+    ...(past === undefined ? {} : { past: millisOf("past", past) }),
+    ...(debounce === undefined ? {} : { window: windowOf(debounce) })
+  }
+  const isWanted = (data: A) => condition === undefined || condition(data)
+  /** The handler, which does not get what `if` rejects. Its payload is a list if the subscriber has windows. */
+  const conditional =
+    <Payload extends A | ReadonlyArray<A>, Job, Result>(run: (payload: Payload, job: Job) => Result) =>
+    (payload: Payload, job: Job): Result | typeof skipped => {
+      if (debounce === undefined) return isWanted(payload as A) ? run(payload, job) : skipped
+      const wanted = (payload as ReadonlyArray<A>).filter(isWanted)
+      return wanted.length === 0 ? skipped : run(wanted as ReadonlyArray<A> as Payload, job)
+    }
+  return {
+    as,
+    /** Whether jobs have a list of events. */
+    isList: debounce !== undefined,
+    ofKind: { ...ofKind, ...(debounce === undefined ? {} : listForm) },
+    subscribes,
+    conditional
   }
 }
 
@@ -105,18 +145,33 @@ export const make = <A, I>(name: string, schema: Schema.Schema<A, I>): Event<A> 
   }
 }
 
-/** Makes a subscriber: a handler whose jobs are the events. Each event makes one job, with its data as payload and `meta.event`. */
-export const on = <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
+/**
+ * Makes a subscriber: a handler whose jobs are the events. Each event makes one job, with its data as payload and `meta.event`. With
+ * `debounce`, a job has a list of events: their data as payload, and `meta.events`.
+ */
+export const on: {
+  <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
+    event: Event<A>,
+    options: OnOptions<A> & WindowOptions,
+    run: (events: ReadonlyArray<A>, job: JobContext) => Run
+  ): HandlerOf<Run>
+  <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
+    event: Event<A>,
+    options: OnOptions<A> & NoWindow,
+    run: (data: A, job: JobContext) => Run
+  ): HandlerOf<Run>
+} = <A, Run extends Effect.Effect<unknown, unknown, unknown>>(
   event: Event<A>,
-  options: OnOptions<A>,
-  run: (data: A, job: JobContext) => Run
+  options: OnOptions<A> & (WindowOptions | NoWindow),
+  run: (payload: never, job: JobContext) => Run
 ): HandlerOf<Run> => {
-  const { as, if: condition, match: _, past: __, ...rest } = options
-  const kind = {
-    ...Job.make<A, unknown>(as, { ...rest, payload: event.schema }),
-    subscribes: subscriptionOf(event.name, options)
-  }
-  const conditional = (data: A, job: JobContext) =>
-    condition === undefined || condition(data) ? run(data, job) : (Effect.succeed(skipped) as unknown as Run)
-  return makeHandler(kind, conditional)
+  type Payload = A | ReadonlyArray<A>
+  const { as, conditional, isList, ofKind, subscribes } = declared<A, typeof options>(event.name, options)
+  const payload = (isList ? Schema.Array(event.schema) : event.schema) as Schema.Schema<Payload, unknown>
+  const kind = { ...Job.make<Payload, unknown>(as, { ...ofKind, payload }), subscribes }
+  const guarded = conditional<Payload, JobContext, Run>(run as (payload: Payload, job: JobContext) => Run)
+  return makeHandler(kind, (given, job: JobContext) => {
+    const result = guarded(given, job)
+    return result === skipped ? (Effect.succeed(skipped) as unknown as Run) : (result as Run)
+  })
 }

@@ -61,6 +61,7 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
     `nightshift.fill_subscription('order.paid', 'letter', 0, 10)`,
     "select 1 where nightshift.fill_subscription('order.paid', 'letter', 0, 10)->>'done' = 'true'"
   ],
+  close_windows: [`nightshift.close_windows(0, 10)`, "select 1 where nightshift.close_windows(0, 10)->>'closed' = '0'"],
   wait_for_event: [
     `nightshift.wait_for_event('{"execution": "order/3", "job": "0198c0de-0000-7000-8000-000000000001", "name": "shipped",
       "event": "order.shipped", "paths": [], "match": []}')`,

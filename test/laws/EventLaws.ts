@@ -154,7 +154,7 @@ export const eventLaws = (law: Law): void => {
       const job = yield* line.events.replay(id, ship)
       const shown = yield* line.events.get(id)
       expect(statesOf(shown)).toEqual(["done", "dead", "pending"])
-      expect(shown.jobs[2]).toEqual({ subscriber: ship, id: job, state: "pending", replayed: true })
+      expect(shown.jobs[2]).toMatchObject({ subscriber: ship, id: job, state: "pending", replayed: true })
       expect(yield* line.search.get(job)).toMatchObject({ payload: { order: 1 }, meta: { event: { id } } })
       expect(yield* Effect.flip(line.events.replay(id, "nobody"))).toMatchObject({ _tag: "NotSubscribed" })
       const unknown = yield* line.newId

@@ -10,6 +10,7 @@ import { depthLaws } from "./DepthLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { eventLaws } from "./EventLaws.js"
 import { eventWaitLaws } from "./EventWaitLaws.js"
+import { eventWindowLaws } from "./EventWindowLaws.js"
 import { executionListLaws } from "./ExecutionListLaws.js"
 import { finalizeLaws } from "./FinalizeLaws.js"
 import { followUpLaws } from "./FollowUpLaws.js"
@@ -57,6 +58,7 @@ const chapters = {
   batches: batchLaws,
   events: eventLaws,
   "waits for events": eventWaitLaws,
+  "events in windows": eventWindowLaws,
   undo: undoLaws,
   "undo of a requeue with children": undoChildrenLaws,
   "undo of actions on executions": undoExecutionLaws,

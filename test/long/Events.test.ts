@@ -18,9 +18,9 @@ const quick = {
   QUEUE_REAPER_INTERVAL: "500ms"
 }
 
-describe("events to five subscribers", () => {
+describe(`${events} events to five subscribers`, () => {
   it.scopedLive(
-    "make exactly one job each, although publishers and workers are killed",
+    "make exactly one job each, and are in one job of a subscriber with debounce, although publishers and workers are killed",
     () =>
       Effect.gen(function* () {
         const url = Redacted.value(yield* DatabaseUrl)
@@ -36,31 +36,38 @@ describe("events to five subscribers", () => {
           program: fixture("events-publisher.mjs"),
           env: { ...env, EVENTS: String(events) }
         })
-        yield* startWorker
+        // The oldest worker leads, and so it closes windows.
+        let oldest = yield* startWorker
         for (let kill = 1; kill <= kills; kill += 1) {
-          const worker = yield* startWorker
+          const next = yield* startWorker
           const publisher = yield* startPublisher
           // Each publisher gets further than the one before, and is killed while the next events are under way.
           yield* publisher.said(new RegExp(`published ${Math.ceil((events * kill) / (kills + 1) / 100) * 100}\\n`))
           yield* publisher.signal("SIGKILL")
-          yield* worker.signal("SIGKILL")
-          const ended = [yield* publisher.finished, yield* worker.finished]
+          yield* oldest.signal("SIGKILL")
+          const ended = [yield* publisher.finished, yield* oldest.finished]
+          oldest = next
           expect(ended.map(({ signal }) => signal)).toEqual(["SIGKILL", "SIGKILL"])
         }
         const last = yield* startPublisher
         expect((yield* last.finished).code).toBe(0)
-        const left = sql<{ count: number }>`select count(*)::int as count from nightshift.job where finished_at is null`
+        const left = sql<{ count: number }>`select (select count(*) from nightshift.job where finished_at is null)::int
+          + (select count(*) from nightshift.windowed_event where job is null)::int as count`
         yield* Effect.repeat(left, {
           until: ([row]) => row?.count === 0,
           schedule: Schedule.spaced("500 millis")
         })
         const [counts] = yield* sql`select count(*)::int as jobs, count(distinct (kind, payload->>'n'))::int as pairs,
-          count(distinct kind)::int as subscribers, count(*) filter (where status = 'done')::int as done from nightshift.job`
+          count(distinct kind)::int as subscribers, count(*) filter (where status = 'done')::int as done from nightshift.job where kind <> 'digest'`
         expect(counts).toEqual({ jobs: 5 * events, pairs: 5 * events, subscribers: 5, done: 5 * events })
+        const [joined] = yield* sql`select count(*)::int as events, count(distinct e->>'n')::int as numbers,
+          bool_and(jsonb_array_length(payload) <= 30) as small, bool_and(status = 'done') as done
+          from nightshift.job, jsonb_array_elements(payload) as e where kind = 'digest'`
+        expect(joined).toEqual({ events, numbers: events, small: true, done: true })
         const [stored] =
           yield* sql`select count(*)::int as events, count(distinct own_id)::int as ids from nightshift.event`
         expect(stored).toEqual({ events, ids: events })
       }).pipe(Effect.provide(TestDatabase.layer)),
-    240_000
+    Math.max(240_000, events * 80)
   )
 })

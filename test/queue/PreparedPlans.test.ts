@@ -4,6 +4,7 @@ import { Database } from "../../src/database/Database.js"
 import * as AttemptsPg from "../../src/queue/claim/AttemptsPg.js"
 import * as ClaimSql from "../../src/queue/claim/ClaimSql.js"
 import * as ScanSql from "../../src/queue/claim/ScanSql.js"
+import * as EventsPg from "../../src/queue/events/EventsPg.js"
 import * as JobSql from "../../src/queue/JobSql.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -23,6 +24,10 @@ const none = "{NULL}"
 /** The insert of one job with a key. */
 const insert = [one, "{q}", "{k}", "{1}", "[{}]", "{0}", "{1}", "{5}", 1, "{a}", none, none, none, "[null]", "[null]"]
 const insertKeyed = [...insert, null, none, none, null, none]
+
+const publish = EventsPg.publishStatement("nightshift")
+/** A publish of one event. */
+const published = JSON.stringify({ now: 0, events: [{ id: otherId, name: "order.paid", key: "a", data: {} }] })
 
 /** Calls for one job, as an almost idle process makes them. */
 const calls: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>]> = [
@@ -44,7 +49,8 @@ const calls: ReadonlyArray<readonly [name: string, text: string, values: Readonl
   ["claim by key", claims.keys, ["q", 0, 64, id, id, "{a}", "", "{}"]],
   ["heartbeat", statements.heartbeat, [one, one, 0]],
   ["attempts of a remote worker", attempts, [one, one, id]],
-  ["next due", statements.nextDue, ["{default}", "{0}"]]
+  ["next due", statements.nextDue, ["{default}", "{0}"]],
+  ["publish", publish, [published]]
 ]
 
 const columns = `id, queue, kind, payload, run_at, created_at, updated_at, max_attempts`
@@ -56,6 +62,15 @@ const running = `insert into nightshift.job (${columns}, status, lease, pod_id, 
   values (${due}, 'running', '${id}', '${id}', 1, to_timestamp(0), to_timestamp(0))`
 const suspended = `insert into nightshift.job (${columns}, dedupe_key, dedupe_scope, woken)
   values (${due}, 'e', 'retained', 1)`
+
+/** A subscriber of the event, which is not published yet, and a job with its key. */
+const subscribed = `with event as (delete from nightshift.event where id = '${otherId}'),
+  job as (delete from nightshift.job where id = nightshift.event_job('${otherId}', 'mail')),
+  kind as (insert into nightshift.kind (name, queue, version, max_attempts, registered_at, updated_at)
+    values ('mail', 'q', 1, 5, now(), now()) on conflict do nothing),
+  subscription as (insert into nightshift.subscription (event, kind, created_at, updated_at)
+    values ('order.paid', 'mail', now(), now()) on conflict do nothing)
+  insert into nightshift.job (${columns}, key) values (${due}, 'a')`
 
 /** Calls that change one job, stored by the last statement. */
 const onRows: ReadonlyArray<readonly [name: string, text: string, values: ReadonlyArray<unknown>, job: string]> = [
@@ -75,7 +90,8 @@ const onRows: ReadonlyArray<readonly [name: string, text: string, values: Readon
   ],
   ["heartbeat", statements.heartbeat, [one, one, 1], running],
   ["signal", statements.completeDeferred, ["{e}", "{signal}", "{s}", "[null]", 1, null], suspended],
-  ["insert with a key", statements.insertFull, insertKeyed, keyed]
+  ["insert with a key", statements.insertFull, insertKeyed, keyed],
+  ["publish", publish, [published], subscribed]
 ]
 
 layer(TestDatabase.layer, { excludeTestServices: true })("prepared statements", (it) => {

@@ -1,10 +1,13 @@
 // The measured app: one kind with a no-op handler. Also loaded by `nightshift serve --app`.
 import { Effect, Schema } from "effect"
-import { Handler, Job } from "../../../dist/index.js"
+import { Event, Handler, Job } from "../../../dist/index.js"
 
 const payload = Schema.Struct({ n: Schema.Number, at: Schema.String, text: Schema.String })
 
 export const kind = Job.make("noop", { payload, queue: "default" })
+
+/** Has the same payload, and the subscribers that a row adds. */
+export const event = Event.make("happened", payload)
 
 let listener = () => {}
 

@@ -56,7 +56,7 @@ const serve = async (url, args = []) => {
 const open = async (url) => {
   const { DateTime, Effect, Redacted } = await import("effect")
   const { JobSearch, Nightshift, Queues } = await import(face)
-  const { handlers, kind, whenJob } = await import(app)
+  const { event, handlers, kind, whenJob } = await import(app)
   const databaseUrl = Redacted.make(url)
   const pool = new pg.Pool({ connectionString: url, max: 1 })
   // A program that works and enqueues uses one layer. A program that only enqueues uses a client, started before
@@ -89,6 +89,26 @@ const open = async (url) => {
       })
       return service().run(Effect.replicateEffect(caller, callers, { concurrency: "unbounded", discard: true }))
     },
+    subscribe: async (count) => {
+      await pool.query(
+        `insert into nightshift.kind (name, queue, version, max_attempts, registered_at, updated_at)
+         select 'subscriber-' || n, 'default', 1, 5, now(), now() from generate_series(1, $1) as n`,
+        [count]
+      )
+      await pool.query(
+        `insert into nightshift.subscription (event, kind, created_at, updated_at)
+         select $1, name, now(), now() from nightshift.kind where name like 'subscriber-%'`,
+        [event.name]
+      )
+    },
+    publishFrom: (callers, next) => {
+      const caller = Effect.gen(function* () {
+        for (let payload = next(); payload !== undefined; payload = next()) yield* event.publish(payload)
+      })
+      return service().run(Effect.replicateEffect(caller, callers, { concurrency: "unbounded", discard: true }))
+    },
+    delivered: async () =>
+      Number((await pool.query("select count(*) from nightshift.job where kind like 'subscriber-%'")).rows[0].count),
     work: async ({ keyed, onJob, paused = false, queues }) => {
       await client.run(widen(queueNames(queues), keyed))
       if (paused) await client.run(Effect.flatMap(Queues, (settings) => settings.change("default", { paused })))

@@ -1,7 +1,7 @@
 import { Clock, Console, Effect, Schema } from "effect"
 import * as Audited from "../../http/access/Audited.js"
 import * as EventView from "../../http/jobs/EventView.js"
-import { type EventDetails, Events, maxEventPage } from "../../queue/events/Events.js"
+import { type EventDetails, type EventJob, Events, maxEventPage } from "../../queue/events/Events.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
@@ -37,6 +37,12 @@ const list = QueueCommand.make({
     })
 })
 
+const jobText = ({ events, id, isOpen, state }: EventJob) => {
+  if (isOpen) return "waits for further events"
+  if (state === undefined) return "no job"
+  return `${state} ${id}${events > 1 ? ` with ${events} events` : ""}`
+}
+
 const details = (event: EventDetails, now: number) =>
   factList([
     ["id", event.id],
@@ -45,9 +51,9 @@ const details = (event: EventDetails, now: number) =>
     ["key", event.key],
     ["own id", event.ownId],
     ["data", JSON.stringify(event.data)],
-    ...event.jobs.map(({ id, replayed, state, subscriber }): [string, string] => [
-      printable(replayed ? `${subscriber} (replay)` : subscriber),
-      state === undefined ? "no job" : `${state} ${id}`
+    ...event.jobs.map((job): [string, string] => [
+      printable(job.replayed ? `${job.subscriber} (replay)` : job.subscriber),
+      jobText(job)
     ])
   ])
 
@@ -82,6 +88,12 @@ const replay = QueueCommand.make({
     })
 })
 
+const windowText = ({ window }: EventView.SubscriptionView) => {
+  if (window === null) return "-"
+  const { by, debounce, max } = window
+  return `after ${debounce}, at most ${max}${by.length === 0 ? "" : ` by ${by.join(", ")}`}`
+}
+
 const subscribers = QueueCommand.make({
   about: "List the subscribers of all events.",
   examples: { "nightshift events subscribers": "list who receives which event" },
@@ -93,8 +105,13 @@ const subscribers = QueueCommand.make({
       if (all.length === 0)
         return yield* Console.log("No subscribers. A process with on(event, …) adds them when it starts.")
       const now = yield* Clock.currentTimeMillis
-      const rows = all.map((each) => [printable(each.event), printable(each.subscriber), age(each.createdAt, now)])
-      yield* printText(table(["EVENT", "SUBSCRIBER", "SINCE"], rows))
+      const rows = all.map((each) => [
+        printable(each.event),
+        printable(each.subscriber),
+        age(each.createdAt, now),
+        printable(windowText(EventView.ofSubscription(each)))
+      ])
+      yield* printText(table(["EVENT", "SUBSCRIBER", "SINCE", "JOINED"], rows))
     })
 })
 

@@ -1,6 +1,7 @@
 import { Clock, Console, Duration, Effect, Option } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import * as ErrorText from "../../core/ErrorText.js"
+import { eventIds } from "../../core/EventMeta.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { measured } from "../../core/SpanText.js"
 import { showable } from "../../core/Storable.js"
@@ -72,6 +73,10 @@ const traceOf = (job: StoredJob): string | undefined => {
   return ExecutionTrace.of(job.id).traceId
 }
 
+/** The events that made the job. */
+const eventsText = ([first, ...others]: ReadonlyArray<string>) =>
+  others.length === 0 ? first : `${first} and ${others.length} more`
+
 const details = (job: StoredJob, now: number, podName: (id: string) => string): Shown => {
   const when = (millis: number | undefined) =>
     millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
@@ -91,6 +96,7 @@ const details = (job: StoredJob, now: number, podName: (id: string) => string): 
     ["finished", when(job.finishedAt)],
     ["process", job.pod && podName(job.pod)],
     ["trace", traceOf(job)],
+    ["event", eventsText(eventIds(job.meta))],
     ["payload", JSON.stringify(showable(job.payload))],
     ["progress", JSON.stringify(job.progress)],
     ["result", JSON.stringify(job.result)],

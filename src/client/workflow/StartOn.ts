@@ -8,7 +8,7 @@ import { jobOf } from "../../queue/workflow/ExecutionJob.js"
 import { checkEvent, type EventDefinition } from "../EventDefinition.js"
 import type { CoreHandler } from "../PromiseHandler.js"
 import { InvalidPayloadError } from "../ShiftErrors.js"
-import { subscriptionOf } from "../Subscriber.js"
+import { declared } from "../Subscriber.js"
 import { idOf, keyOf } from "./ExecutionHandle.js"
 
 // `startOn` of a workflow. The key of an execution is computed by code, which the publisher of an event may not have: the event
@@ -32,7 +32,7 @@ export const starter = <In>(
   const queue = kind.routed === true ? undefined : kind.queue
   const subscriber = {
     ...Job.make(as, { payload: Schema.Unknown, queue }),
-    subscribes: subscriptionOf(event.name, { as })
+    subscribes: declared(event.name, { as }).subscribes
   }
   return Core.make(subscriber, (data, { id, meta }) =>
     Effect.gen(function* () {

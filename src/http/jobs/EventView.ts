@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import * as DurationText from "../../core/DurationText.js"
 import { State } from "../../core/StoredJob.js"
 import type { EventDetails, StoredEvent, Subscription } from "../../queue/events/Event.js"
 import * as Instant from "../Instant.js"
@@ -23,7 +24,11 @@ const EventJobView = Schema.Struct({
   state: Schema.NullOr(State).annotations({
     description: "Null without a job: it was deleted, did not match, or the subscriber is newer than the event."
   }),
-  replayed: Schema.Boolean.annotations({ description: "Whether an operator made it by replaying the event." })
+  replayed: Schema.Boolean.annotations({ description: "Whether an operator made it by replaying the event." }),
+  isOpen: Schema.Boolean.annotations({
+    description: "Whether the event waits for further ones, with which it will be in one job."
+  }),
+  events: Schema.Int.annotations({ description: "Number of events that the job has. 0 without a job." })
 }).annotations({ identifier: "EventJob" })
 
 /** An event with its jobs. */
@@ -38,7 +43,16 @@ export const SubscriptionView = Schema.Struct({
   createdAt: Instant.Moment,
   fillFromAt: Schema.NullOr(Instant.Moment).annotations({
     description: "Since when earlier events are still being delivered. Null if there are none to deliver."
-  })
+  }),
+  window: Schema.NullOr(
+    Schema.Struct({
+      debounce: Schema.String.annotations({ description: "How long no event must be published, such as `10s`." }),
+      max: Schema.Int.annotations({ description: "With this many events the job is stored at once." }),
+      by: Schema.Array(Schema.String).annotations({
+        description: "Paths whose values the events of a job have in common, such as `data.customer`."
+      })
+    })
+  ).annotations({ description: "How events are joined in one job. Null if each event makes a job." })
 }).annotations({ identifier: "Subscription" })
 export type SubscriptionView = typeof SubscriptionView.Type
 
@@ -51,4 +65,17 @@ export const ofDetails = (event: EventDetails): EventDetailsView => ({
   jobs: event.jobs.map(({ state, ...job }) => ({ ...job, state: state ?? null }))
 })
 
-export const ofSubscription: (subscription: Subscription) => SubscriptionView = ResponseFields.of(SubscriptionView)
+const subscriptionOf = ResponseFields.of(SubscriptionView)
+
+export const ofSubscription = ({ window, ...subscription }: Subscription): SubscriptionView =>
+  subscriptionOf({
+    ...subscription,
+    window:
+      window === undefined
+        ? undefined
+        : {
+            debounce: DurationText.format(window.debounce),
+            max: window.max,
+            by: window.by.map((path) => ["data", ...path].join("."))
+          }
+  })

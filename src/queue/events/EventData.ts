@@ -14,19 +14,23 @@ export const check = (
     const subscribers = (yield* events.subscriptions).filter(({ event }) => event === name)
     if (subscribers.length === 0) return
     const known = new Map((yield* kinds.all).map((kind) => [kind.name, kind]))
-    for (const { subscriber } of subscribers) {
+    for (const { subscriber, window } of subscribers) {
       const kind = known.get(subscriber)
       if (kind === undefined) continue
-      yield* Effect.catchTag(checkPayload(kind, data), "InvalidJob", ({ field, reason }) => {
-        const text = reason
-          .replace(/^does not match the schema of the kind "[^"]*": /, "")
-          .replace(/\. Fix it, or .*$/s, "")
-        const at = field.replace(/^payload/, "data")
-        return new InvalidEvent({
-          index: 0,
-          field: at,
-          reason: `does not match the subscriber "${subscriber}": ${text}`
-        })
-      })
+      yield* Effect.catchTag(
+        checkPayload(kind, window === undefined ? data : [data]),
+        "InvalidJob",
+        ({ field, reason }) => {
+          const text = reason
+            .replace(/^does not match the schema of the kind "[^"]*": /, "")
+            .replace(/\. Fix it, or .*$/s, "")
+          const at = field.replace(window === undefined ? /^payload/ : /^payload(\[0\])?/, "data")
+          return new InvalidEvent({
+            index: 0,
+            field: at,
+            reason: `does not match the subscriber "${subscriber}": ${text}`
+          })
+        }
+      )
     }
   })

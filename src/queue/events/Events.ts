@@ -8,9 +8,9 @@ import { limits } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { OuterTransactionFailed } from "../JobErrors.js"
 import type { RunStatement } from "../Queue.js"
-import type { EventDetails, Published, StoredEvent, Subscription } from "./Event.js"
+import type { EventDetails, Published, StoredEvent, Subscription, Window } from "./Event.js"
 
-export type { EventDetails, EventJob, Published, StoredEvent, Subscription } from "./Event.js"
+export type { EventDetails, EventJob, Published, StoredEvent, Subscription, Window } from "./Event.js"
 
 /** Maximum number of events in one call. */
 export const maxEvents = 1_000
@@ -40,6 +40,8 @@ export interface NewSubscription {
   readonly match?: Match | undefined
   /** The first declaration of the subscriber also delivers events that were published this long ago, in milliseconds. [none] */
   readonly past?: number | undefined
+  /** Several events make one job, which has a list of their data as payload, in version 2. [each event makes a job] */
+  readonly window?: Window | undefined
 }
 
 /** An event was rejected because of the named field. No event of the request was stored. */
@@ -128,6 +130,13 @@ export interface Filled {
   readonly isOpen: boolean
 }
 
+export interface Closed {
+  /** Jobs that were stored. */
+  readonly jobs: number
+  /** When to look again, in epoch milliseconds. Undefined if no subscriber has windows and none is open. */
+  readonly nextAt: number | undefined
+}
+
 /** Events that are stored once and make one job for each of their subscribers. */
 export class Events extends Context.Tag("nightshift/queue/Events")<
   Events,
@@ -161,6 +170,12 @@ export class Events extends Context.Tag("nightshift/queue/Events")<
     /** Delivers earlier events to subscribers that start in the past. */
     readonly fill: Effect.Effect<Filled, DatabaseError>
 
+    /**
+     * Stores the jobs of windows that are quiet or full, or whose subscriber has none any more. Each event is in exactly one of
+     * them. An event that is published in the meantime is in the next window.
+     */
+    readonly closeWindows: Effect.Effect<Closed, DatabaseError>
+
     /** Returns an event with its jobs. Fails with EventNotFound. */
     readonly get: (id: string) => Effect.Effect<EventDetails, EventNotFound | DatabaseError>
 
@@ -191,7 +206,10 @@ export class Events extends Context.Tag("nightshift/queue/Events")<
      */
     readonly wait: (wait: EventWait) => Effect.Effect<WaitAnswer, DatabaseError>
 
-    /** Deletes events published longer ago than this, and waits of executions that have ended. Returns how many. */
+    /**
+     * Deletes events published longer ago than this, except those of open windows, and waits of executions that have ended.
+     * Returns how many.
+     */
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
   }
 >() {}
@@ -204,6 +222,16 @@ export const jobIdOf = (event: string, kind: string): JobId => {
   const digest = createHash("md5").update(`${event} ${kind}`).digest("hex").slice(0, 12)
   return `${event.slice(0, 24)}${digest}` as JobId
 }
+
+/** The job of a window, by its first event: not the id of that event's own job. */
+export const windowJobIdOf = (first: string, kind: string): JobId => jobIdOf(first, `${kind} window`)
+
+/** Maximum size of the list of a window in bytes. With the event that exceeds it, a payload is below its limit. */
+export const maxWindowBytes = 900_000
+
+/** The instant of the next look: when the next window is due, but soon enough to find one that is full. */
+export const nextLook = (now: number, debounce: number, due: number = Number.POSITIVE_INFINITY): number =>
+  Math.min(Math.max(due, now), now + Math.min(5_000, Math.max(200, debounce / 5)))
 
 /** An event that was checked, with its data as JSON. */
 export interface CheckedEvent extends Omit<NewEvent, "data"> {

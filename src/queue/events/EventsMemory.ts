@@ -5,7 +5,7 @@ import { idleUntil } from "../../core/Loop.js"
 import { stateOf } from "../../core/StoredJob.js"
 import { Hints } from "../../database/Hints.js"
 import { enqueueAll } from "../enqueue/EnqueueMemory.js"
-import { jobOf } from "../Job.js"
+import { type JobFields, jobOf } from "../Job.js"
 import { JobTable } from "../JobTableMemory.js"
 import { Kinds, type RegisteredKind } from "../Kinds.js"
 import { type Decide, Routes, routed } from "../settings/Routes.js"
@@ -24,17 +24,24 @@ import {
   subscriptionTopic
 } from "./Events.js"
 import { matches } from "./Match.js"
+import * as Windows from "./WindowsMemory.js"
 
 interface EventRow extends StoredEvent {
   readonly replays: ReadonlyArray<JobId>
+  /** The jobs of its windows that are closed, by subscriber. */
+  readonly windowJobs: Readonly<Record<string, JobId>>
 }
 
-interface SubscriptionRow extends NewSubscription, Subscription {}
+interface SubscriptionRow extends Omit<NewSubscription, "window">, Subscription {}
 
 interface WaitRow extends EventWait {
   readonly since: number
   readonly taken: string | undefined
 }
+
+const unseen = { replays: [], windowJobs: {} }
+
+type Known = ReadonlyMap<string, RegisteredKind>
 
 const keyOf = (...parts: ReadonlyArray<string>) => JSON.stringify(parts)
 
@@ -48,6 +55,8 @@ const make = Effect.gen(function* () {
   const ownIds = new Map<string, string>()
   const subscriptions = new Map<string, SubscriptionRow>()
   const waits = new Map<string, WaitRow>()
+  /** Events in open windows, by event and subscriber. */
+  const open = new Map<string, Windows.WindowedEvent>()
 
   /** Sets or deletes an entry. An enclosing transaction that fails restores it. */
   const set = <V>(map: Map<string, V>, key: string, value: V | undefined) => {
@@ -63,14 +72,26 @@ const make = Effect.gen(function* () {
       .sort((left, right) => (left.kind < right.kind ? -1 : 1))
 
   /** Reads what a change needs of other services first: a change is synchronous. */
-  const changing = <A>(act: (now: number, known: ReadonlyMap<string, RegisteredKind>, queueOf: Decide) => A) =>
+  const changing = <A>(act: (now: number, known: Known, queueOf: Decide) => A) =>
     Effect.flatMap(Effect.all([kinds.all, routes.current]), ([all, queueOf]) =>
       jobs.atomically((now) => act(now, new Map(all.map((kind) => [kind.name, kind])), queueOf))
     )
 
+  /** Stores a job. Returns whether it is new. A job of version 1 has the data of one event, one of version 2 a list. */
+  const store = (
+    kind: RegisteredKind | undefined,
+    version: 1 | 2,
+    content: JobFields,
+    now: number,
+    queueOf: Decide
+  ): boolean => {
+    if (kind === undefined || (content.id !== undefined && jobs.get(content.id) !== undefined)) return false
+    const job = { ...jobOf(kind, content), version }
+    return Either.isRight(enqueueAll(jobs, () => undefined, [routed(job, queueOf)], now))
+  }
+
   /** Stores the job of an event for a subscriber. Returns whether it is new. */
   const deliver = (event: EventRow, kind: RegisteredKind | undefined, id: JobId, now: number, queueOf: Decide) => {
-    if (kind === undefined || jobs.get(id) !== undefined) return false
     const { data, id: eventId, key, name, publishedAt } = event
     const about = {
       id: eventId,
@@ -78,8 +99,21 @@ const make = Effect.gen(function* () {
       publishedAt: new Date(publishedAt).toISOString(),
       ...(key === undefined ? {} : { key })
     }
-    const job = jobOf(kind, { id, payload: data, key, meta: { event: about } })
-    return Either.isRight(enqueueAll(jobs, () => undefined, [routed(job, queueOf)], now))
+    return store(kind, 1, { id, payload: data, key, meta: { event: about } }, now, queueOf)
+  }
+
+  const windowOf = (event: string, kind: string) => subscriptions.get(keyOf(event, kind))?.window
+  const windows = () => [...subscriptions.values()].flatMap(({ window }) => window ?? [])
+  const dueAt = () => Windows.dueAt(open.values(), windowOf)
+
+  /** Stores a job of the event for a subscriber, or puts it into its window. Returns whether there is a new job. */
+  const receive = (event: EventRow, { kind, window }: SubscriptionRow, known: Known, now: number, queueOf: Decide) => {
+    const key = keyOf(event.id, kind)
+    const id = jobIdOf(event.id, kind)
+    if (open.has(key) || event.windowJobs[kind] !== undefined) return false
+    if (window === undefined) return deliver(event, known.get(kind), id, now, queueOf)
+    if (jobs.get(id) === undefined) set(open, key, Windows.of(event, kind, window))
+    return false
   }
 
   const fits = ({ match }: SubscriptionRow, { data }: EventRow) => match === undefined || matches(match, data)
@@ -103,11 +137,11 @@ const make = Effect.gen(function* () {
           const first = ownId === undefined ? undefined : ownIds.get(keyOf(name, ownId))
           if (first !== undefined) return { id: first, outcome: "repeated" as const, jobs: 0 }
           const id = jobs.ids.plain(now)
-          const event: EventRow = { id, name, publishedAt: now, key, ownId, data: JSON.parse(data), replays: [] }
+          const event: EventRow = { id, name, publishedAt: now, key, ownId, data: JSON.parse(data), ...unseen }
           set(events, id, event)
           if (ownId !== undefined) set(ownIds, keyOf(name, ownId), id)
           const made = subscribersOf(name).filter(
-            (each) => fits(each, event) && deliver(event, known.get(each.kind), jobIdOf(id, each.kind), now, queueOf)
+            (each) => fits(each, event) && receive(event, each, known, now, queueOf)
           )
           endWaits(event, now)
           return { id, outcome: "published" as const, jobs: made.length }
@@ -143,10 +177,12 @@ const make = Effect.gen(function* () {
             const fillFromAt = each.past === undefined ? undefined : Math.max(0, now - each.past)
             const fresh = { subscriber: each.kind, createdAt: now, fillFromAt }
             const { createdAt, fillFromAt: from } = subscriptions.get(key) ?? fresh
-            set(subscriptions, key, { ...fresh, ...each, createdAt, fillFromAt: from })
+            set(subscriptions, key, { ...fresh, ...each, window: each.window, createdAt, fillFromAt: from })
           }
         }),
-        given.some(({ past }) => past !== undefined) ? hints.publish(subscriptionTopic, "all") : Effect.void
+        given.some(({ past, window }) => past !== undefined || window !== undefined)
+          ? hints.publish(subscriptionTopic, "all")
+          : Effect.void
       ),
     unsubscribe: (event, subscriber) =>
       Effect.flatMap(
@@ -161,30 +197,55 @@ const make = Effect.gen(function* () {
     subscriptions: jobs.atomically(() =>
       [...subscriptions.entries()]
         .sort(([left], [right]) => (left < right ? -1 : 1))
-        .map(([, { createdAt, event, fillFromAt, subscriber }]) => ({ event, subscriber, createdAt, fillFromAt }))
+        .map(([, { createdAt, event, fillFromAt, subscriber, window }]) => ({
+          event,
+          subscriber,
+          createdAt,
+          fillFromAt,
+          window
+        }))
     ),
     fill: changing((now, known, queueOf) => {
       let made = 0
       for (const [key, subscription] of [...subscriptions]) {
-        const { event: name, fillFromAt, kind } = subscription
+        const { event: name, fillFromAt } = subscription
         if (fillFromAt === undefined) continue
         for (const event of [...events.values()]) {
           if (event.name !== name || event.publishedAt < fillFromAt || !fits(subscription, event)) continue
-          if (deliver(event, known.get(kind), jobIdOf(event.id, kind), now, queueOf)) made += 1
+          if (receive(event, subscription, known, now, queueOf)) made += 1
         }
         set(subscriptions, key, { ...subscription, fillFromAt: undefined })
       }
       return { jobs: made, isOpen: false }
     }).pipe(Effect.zipLeft(idleUntil(() => (isAnyOpen() ? 0 : Number.POSITIVE_INFINITY)))),
+    closeWindows: changing((now, known, queueOf) => {
+      let made = 0
+      for (const { events: joined, id, kind } of Windows.closing(open.values(), windowOf, now)) {
+        if (!store(known.get(kind), 2, { id, ...Windows.contentOf(joined) }, now, queueOf)) continue
+        made += 1
+        for (const { id: each } of joined) {
+          const event = events.get(each)
+          if (event !== undefined) set(events, each, { ...event, windowJobs: { ...event.windowJobs, [kind]: id } })
+          set(open, keyOf(each, kind), undefined)
+        }
+      }
+      return { jobs: made, nextAt: Windows.lookAt(now, windows(), dueAt()) }
+    }).pipe(Effect.zipLeft(idleUntil(dueAt, "exactly"))),
     get: (id) =>
-      Effect.flatMap(find(id), ({ replays, ...event }) =>
+      Effect.flatMap(find(id), ({ replays, windowJobs, ...event }) =>
         jobs.atomically((now) => {
           const jobOfId = (job: JobId, subscriber: string, replayed: boolean): EventJob => {
             const row = jobs.get(job)
             const state = row === undefined ? undefined : stateOf({ ...row, reason: row.reason }, now)
-            return { subscriber: row?.kind ?? subscriber, id: job, state, replayed }
+            const meta =
+              row?.meta === undefined ? {} : (JSON.parse(row.meta) as { readonly events?: ReadonlyArray<unknown> })
+            const size = row === undefined ? 0 : (meta.events?.length ?? 1)
+            const isOpen = !replayed && open.has(keyOf(id, subscriber))
+            return { subscriber: row?.kind ?? subscriber, id: job, state, replayed, isOpen, events: size }
           }
-          const made = subscribersOf(event.name).map(({ kind }) => jobOfId(jobIdOf(id, kind), kind, false))
+          const made = subscribersOf(event.name).map(({ kind }) =>
+            jobOfId(windowJobs[kind] ?? jobIdOf(id, kind), kind, false)
+          )
           return { ...event, jobs: [...made, ...replays.map((job) => jobOfId(job, "", true))] }
         })
       ),
@@ -194,7 +255,7 @@ const make = Effect.gen(function* () {
         const found = [...events.values()]
           .filter((event) => (name === undefined || event.name === name) && (cursor === undefined || event.id < cursor))
           .sort((left, right) => (left.id < right.id ? 1 : -1))
-        const page = found.slice(0, limit).map(({ replays: _, ...event }) => event)
+        const page = found.slice(0, limit).map(({ replays: _, windowJobs: __, ...event }) => event)
         return { events: page, next: found.length > limit ? page.at(-1)?.id : undefined }
       }),
     replay: (id, kind) =>
@@ -202,9 +263,12 @@ const make = Effect.gen(function* () {
         Effect.flatten(
           changing((now, known, queueOf) => {
             const job = jobs.ids.job(now)
-            const isKnown = subscriptions.has(keyOf(event.name, kind))
-            if (!isKnown || !deliver(event, known.get(kind), job, now, queueOf))
-              return Either.left(new NotSubscribed({ event: event.name, subscriber: kind }))
+            const subscription = subscriptions.get(keyOf(event.name, kind))
+            const stored =
+              subscription?.window === undefined
+                ? subscription !== undefined && deliver(event, known.get(kind), job, now, queueOf)
+                : store(known.get(kind), 2, { id: job, ...Windows.contentOf([event]) }, now, queueOf)
+            if (!stored) return Either.left(new NotSubscribed({ event: event.name, subscriber: kind }))
             set(events, id, { ...event, replays: [...event.replays, job] })
             return Either.right(job)
           })
@@ -229,7 +293,9 @@ const make = Effect.gen(function* () {
     purge: (olderThan) =>
       jobs
         .atomically((now) => {
-          const old = [...events.values()].filter(({ publishedAt }) => publishedAt < now - Duration.toMillis(olderThan))
+          const waiting = new Set([...open.values()].map(({ event }) => event.id))
+          const before = now - Duration.toMillis(olderThan)
+          const old = [...events.values()].filter(({ id, publishedAt }) => publishedAt < before && !waiting.has(id))
           for (const event of old) removeEvent(event)
           for (const [key, { execution }] of [...waits])
             if (workflows.executionRow(execution)?.finishedAt !== undefined) set(waits, key, undefined)

@@ -8,11 +8,12 @@ import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, isDataError, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
+import { hot } from "../../database/Statements.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { OuterTransactionFailed } from "../JobErrors.js"
 import { Notifier } from "../Notifier.js"
-import type { EventJob, Published, StoredEvent, Subscription } from "./Event.js"
+import type { EventJob, Published, StoredEvent } from "./Event.js"
 import {
   type CheckedEvent,
   checked,
@@ -21,23 +22,16 @@ import {
   Events,
   type InvalidEvent,
   jobIdOf,
-  type NewSubscription,
   NotSubscribed,
-  subscriptionTopic,
   type WaitAnswer
 } from "./Events.js"
+import * as SubscriptionsPg from "./SubscriptionsPg.js"
 
 /** What `publish_events` returns. */
 interface Answer {
   readonly events: ReadonlyArray<{ readonly id: string; readonly repeated: boolean; readonly jobs: number }>
-  readonly jobs: ReadonlyArray<StoredJobs>
+  readonly jobs: ReadonlyArray<SubscriptionsPg.StoredJobs>
   readonly woken: ReadonlyArray<string>
-}
-
-interface StoredJobs {
-  readonly queue: string
-  readonly kind: string
-  readonly count: number
 }
 
 /** An event with its id: a repeated request finds what the first one stored. */
@@ -70,7 +64,6 @@ const lockTimeouts = { batch: "200ms", alone: "10s" }
 const maxWeight = 500
 const charactersPerUnit = 8_192
 const purgeBatch = 1_000
-const fillBatch = 1_000
 
 const isOfOne = (error: DatabaseError) =>
   isDataError(error) || (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
@@ -93,8 +86,13 @@ const publishedOf = (events: ReadonlyArray<Stamped>, answer: Answer): ReadonlyAr
     return { id, jobs, outcome: isRepeated ? "repeated" : "published" }
   })
 
+/** Stores the events of a request, whose JSON is its parameter. */
+export const publishStatement = (schema: string): string =>
+  hot(`select ${schema}.publish_events($1::text::jsonb) as answer`)
+
 const make = Effect.gen(function* () {
-  const { direct, schema, sql, transaction } = yield* Database
+  const database = yield* Database
+  const { direct, schema, sql, transaction } = database
   const notifier = yield* Notifier
   const hints = yield* Hints
   const tally = yield* Tally
@@ -103,19 +101,25 @@ const make = Effect.gen(function* () {
   const table = sql(`${schema}.event`)
   const subscriptions = sql(`${schema}.subscription`)
   const waits = sql(`${schema}.event_wait`)
+  const windowed = sql(`${schema}.windowed_event`)
   const jobs = sql(`${schema}.job`)
+  const statement = publishStatement(schema)
   const columns = sql.literal(`id, name, ${millis("published_at")} as published_at, key, own_id, data, replays`)
-  const statement = (request: string) => `select ${schema}.publish_events(${request}) as answer`
 
-  const count = (stored: ReadonlyArray<StoredJobs>, now: number) => {
+  const count = (stored: ReadonlyArray<SubscriptionsPg.StoredJobs>, now: number) => {
     for (const { count, kind, queue } of stored) tally.of(queue, kind).enqueued(count, now)
   }
 
+  /** Counts and announces jobs that a function has stored. Returns how many. */
+  const stored = (made: ReadonlyArray<SubscriptionsPg.StoredJobs>, now: number) =>
+    Effect.suspend(() => {
+      count(made, now)
+      const sum = made.reduce((total, each) => total + each.count, 0)
+      return Effect.as(notifier.storedBySql(new Set(made.map(({ queue }) => queue))), sum)
+    })
+
   const store = (events: ReadonlyArray<Stamped>, now: number, more: object): Effect.Effect<Answer, DatabaseError> =>
-    Effect.map(
-      direct.rows(statement("$1::text::jsonb"), [requestOf(events, now, more)]),
-      (rows) => rows[0]?.[0] as Answer
-    )
+    Effect.map(direct.rows(statement, [requestOf(events, now, more)]), (rows) => rows[0]?.[0] as Answer)
 
   const storeOutside = (events: ReadonlyArray<Stamped>, lock_timeout: string) =>
     Effect.gen(function* () {
@@ -188,31 +192,6 @@ const make = Effect.gen(function* () {
         : yield* new OuterTransactionFailed({ error: "the statement returned no row" })
     })
 
-  const declare = (given: ReadonlyArray<NewSubscription>, now: number) =>
-    sql`jsonb_to_recordset(${JSON.stringify(
-      given.map(({ event, kind, match, past }) => ({
-        event,
-        kind,
-        paths: match?.paths ?? null,
-        match: match?.values ?? null,
-        fill_from: past === undefined ? null : new Date(Math.max(0, now - past)).toISOString()
-      }))
-    )}::jsonb) as given (event text, kind text, paths jsonb, match jsonb, fill_from timestamptz)`
-
-  const subscribe: typeof Events.Service.subscribe = (kinds, given) =>
-    Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
-      const declared = declare(given, now)
-      yield* mapErrors(sql`delete from ${subscriptions} s where s.kind = any(${kinds}::text[])
-        and not exists (select from ${declared} where given.event = s.event and given.kind = s.kind)`)
-      if (given.length === 0) return
-      yield* mapErrors(sql`
-        insert into ${subscriptions} as known (event, kind, created_at, updated_at, fill_from, paths, match)
-        select event, kind, ${instant(now)}, ${instant(now)}, fill_from, paths, match from ${declared} order by event, kind
-        on conflict (event, kind) do update set updated_at = excluded.updated_at, paths = excluded.paths, match = excluded.match`)
-      if (given.some(({ past }) => past !== undefined)) yield* hints.publish(subscriptionTopic, "all")
-    })
-
   const find = (id: string) =>
     Effect.gen(function* () {
       const [row] = yield* mapErrors(sql<EventRow>`select ${columns} from ${table} where id = ${yield* checkedId(id)}`)
@@ -223,68 +202,39 @@ const make = Effect.gen(function* () {
     Effect.gen(function* () {
       const row = yield* find(id)
       const subscribers = yield* mapErrors(
-        sql<{ kind: string }>`select kind from ${subscriptions} where event = ${row.name} order by kind`
+        sql<{ kind: string; job: string | null; is_open: boolean }>`
+          select s.kind, w.job, w.event is not null and w.job is null as is_open
+          from ${subscriptions} s left join ${windowed} w on w.event = ${row.id} and w.kind = s.kind
+          where s.event = ${row.name} order by s.kind`
       )
-      const made = subscribers.map(({ kind }) => ({
+      const made = subscribers.map(({ is_open, job, kind }) => ({
         subscriber: kind,
-        id: jobIdOf(id, kind) as string,
-        replayed: false
+        id: job ?? (jobIdOf(id, kind) as string),
+        replayed: false,
+        isOpen: is_open
       }))
       const replays = row.replays ?? []
-      const found = yield* mapErrors(sql<{ id: string; kind: string; state: string }>`
-        select id, kind, case
+      const found = yield* mapErrors(sql<{ id: string; kind: string; events: number; state: string }>`
+        select id, kind, coalesce(jsonb_array_length(meta->'events'), 1) as events, case
           when status = 'pending' and run_at > ${instant(yield* Clock.currentTimeMillis)}
             then case when last_error is null then 'scheduled' else 'retrying' end
           when dead_reason = 'cancelled' then 'cancelled' else status end as state
         from ${jobs} where id = any(${[...made.map(({ id }) => id), ...replays]}::uuid[])`)
       const byId = new Map(found.map((job) => [job.id, job]))
       const stateOf = (job: string) => Option.getOrUndefined(Schema.decodeUnknownOption(State)(byId.get(job)?.state))
-      const again = replays.map((job) => ({ subscriber: byId.get(job)?.kind ?? "", id: job, replayed: true }))
-      const all: ReadonlyArray<EventJob> = [...made, ...again].map((job) => ({ ...job, state: stateOf(job.id) }))
+      const again = replays.map((job) => ({
+        subscriber: byId.get(job)?.kind ?? "",
+        id: job,
+        replayed: true,
+        isOpen: false
+      }))
+      const all: ReadonlyArray<EventJob> = [...made, ...again].map((job) => ({
+        ...job,
+        state: stateOf(job.id),
+        events: byId.get(job.id)?.events ?? 0
+      }))
       return { ...toEvent(row), jobs: all }
     })
-
-  const fillOne = (event: string, kind: string) =>
-    Effect.gen(function* () {
-      const now = yield* Clock.currentTimeMillis
-      const [row] = yield* mapErrors(
-        sql.unsafe<{ answer: { settled: boolean; done: boolean; jobs: ReadonlyArray<StoredJobs> } }>(
-          `select ${schema}.fill_subscription($1::text, $2::text, $3::float8, $4::int) as answer`,
-          [event, kind, now, fillBatch]
-        )
-      )
-      const stored = row?.answer.jobs ?? []
-      count(stored, now)
-      yield* notifier.storedBySql(new Set(stored.map(({ queue }) => queue)))
-      return {
-        jobs: stored.reduce((sum, each) => sum + each.count, 0),
-        isOpen: row?.answer.done === false,
-        isSettled: row?.answer.settled === true
-      }
-    })
-
-  const fill: typeof Events.Service.fill = Effect.gen(function* () {
-    const open = yield* mapErrors(
-      sql<{
-        event: string
-        kind: string
-      }>`select event, kind from ${subscriptions} where fill_from is not null order by 1, 2`
-    )
-    let jobs = 0
-    let isOpen = false
-    for (const { event, kind } of open) {
-      // The first call notes which transactions must end, the next ones deliver if they have.
-      let last = yield* fillOne(event, kind)
-      if (!last.isSettled) last = yield* fillOne(event, kind)
-      jobs += last.jobs
-      while (last.isOpen && last.isSettled) {
-        last = yield* fillOne(event, kind)
-        jobs += last.jobs
-      }
-      isOpen ||= last.isOpen
-    }
-    return { jobs, isOpen }
-  })
 
   const replay: typeof Events.Service.replay = (id, kind) =>
     transaction(
@@ -299,10 +249,10 @@ const make = Effect.gen(function* () {
             [id, kind, now, job]
           )
         )
-        const [stored] = rows
-        if (stored === undefined) return yield* new NotSubscribed({ event: event.name, subscriber: kind })
+        const [made] = rows
+        if (made === undefined) return yield* new NotSubscribed({ event: event.name, subscriber: kind })
         yield* mapErrors(sql`update ${table} set replays = replays || ${job}::uuid where id = ${id}`)
-        yield* notifier.stored(new Set([stored.queue]), true)
+        yield* notifier.stored(new Set([made.queue]), true)
         return job as JobId
       })
     )
@@ -310,27 +260,7 @@ const make = Effect.gen(function* () {
   return Events.of({
     publish,
     publishInside,
-    subscribe,
-    unsubscribe: (event, subscriber) =>
-      Effect.flatMap(
-        mapErrors(sql`delete from ${subscriptions} where event = ${event} and kind = ${subscriber} returning kind`),
-        (rows) => (rows.length === 0 ? new NotSubscribed({ event, subscriber }) : Effect.void)
-      ),
-    subscriptions: Effect.map(
-      mapErrors(sql<{ event: string; kind: string; created_at: number; fill_from: number | null }>`
-        select event, kind, ${sql.literal(millis("created_at"))} as created_at, ${sql.literal(millis("fill_from"))} as fill_from
-        from ${subscriptions} order by event, kind`),
-      (rows) =>
-        rows.map(
-          (row): Subscription => ({
-            event: row.event,
-            subscriber: row.kind,
-            createdAt: row.created_at,
-            fillFromAt: row.fill_from ?? undefined
-          })
-        )
-    ),
-    fill,
+    ...SubscriptionsPg.make(database, hints, stored),
     get,
     list: ({ cursor, limit, name }) =>
       Effect.gen(function* () {
@@ -358,10 +288,14 @@ const make = Effect.gen(function* () {
         let purged = 0
         for (;;) {
           const rows = yield* mapErrors(sql`delete from ${table} where id in (
-            select id from ${table} where id < ${before} order by id limit ${purgeBatch}) returning id`)
+            select id from ${table} e where id < ${before}
+              and not exists (select from ${windowed} w where w.event = e.id and w.job is null)
+            order by id limit ${purgeBatch}) returning id`)
           purged += rows.length
           if (rows.length < purgeBatch) break
         }
+        yield* mapErrors(sql`delete from ${windowed} w where w.event < ${before}
+          and not exists (select from ${table} e where e.id = w.event)`)
         yield* mapErrors(sql`delete from ${waits} w where not exists (select from ${jobs} j
           where j.dedupe_key = w.execution and j.dedupe_scope = 'retained' and j.finished_at is null)`)
         return purged

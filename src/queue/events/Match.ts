@@ -9,6 +9,12 @@ const maxBytes = 1_000
 
 const isScalar = (value: unknown) => value === null || ["string", "number", "boolean"].includes(typeof value)
 
+/** The names of a path, or what is wrong with it. */
+export const pathOf = (path: unknown): Either.Either<ReadonlyArray<string>, string> =>
+  typeof path === "string" && /^data(\.[^.]+)+$/.test(path)
+    ? Either.right(path.split(".").slice(1))
+    : Either.left(`has the path ${shown(path)}: a path begins with "data.", such as "data.order"`)
+
 /** Reads what was declared, or says what is wrong with it. The paths are sorted, so that equal declarations are equal. */
 export const of = (declared: unknown = {}): Either.Either<Match, string> => {
   if (!Predicate.isRecord(declared))
@@ -16,20 +22,22 @@ export const of = (declared: unknown = {}): Either.Either<Match, string> => {
       `must be an object of paths and values, such as { "data.order": "A-17" }, got ${shown(declared)}`
     )
   const entries = Object.entries(declared).sort(([left], [right]) => (left < right ? -1 : 1))
+  const paths: Array<ReadonlyArray<string>> = []
   for (const [path, value] of entries) {
-    if (!/^data(\.[^.]+)+$/.test(path))
-      return Either.left(`has the path ${shown(path)}: a path begins with "data.", such as "data.order"`)
+    const names = pathOf(path)
+    if (Either.isLeft(names)) return Either.left(names.left)
+    paths.push(names.right)
     if (!isScalar(value))
       return Either.left(`compares "${path}" with ${shown(value)}: use a string, a number, a boolean or null`)
   }
   const values = entries.map(([, value]) => value)
   if (Buffer.byteLength(JSON.stringify(values)) > maxBytes)
     return Either.left(`has values of more than ${maxBytes} bytes as JSON`)
-  return Either.right({ paths: entries.map(([path]) => path.split(".").slice(1)), values })
+  return Either.right({ paths, values })
 }
 
 /** The value of a path; null if it is missing. */
-const valueAt = (data: unknown, path: ReadonlyArray<string>): unknown => {
+export const valueAt = (data: unknown, path: ReadonlyArray<string>): unknown => {
   let value = data
   for (const name of path) {
     const isPresent = Array.isArray(value)

@@ -1,4 +1,4 @@
-import { Duration, Effect, type Scope } from "effect"
+import { Clock, Duration, Effect, type Scope } from "effect"
 import type { LeaderLoop } from "../../core/Loop.js"
 import { makeLatch, until } from "../../core/LoopSchedule.js"
 import { Hints } from "../../database/Hints.js"
@@ -10,7 +10,7 @@ const open = Duration.toMillis("1 second")
 /** The pause without one, while hints arrive and while they do not: a new subscriber sends one. */
 const idle = { hinted: Duration.toMillis("1 day"), polling: Duration.toMillis("30 seconds") }
 
-/** Delivers earlier events to new subscribers that start in the past. */
+/** Delivers earlier events to new subscribers that start in the past, and closes the windows of subscribers that have them. */
 export const make: Effect.Effect<LeaderLoop, never, Events | Hints | Scope.Scope> = Effect.gen(function* () {
   const events = yield* Events
   const hints = yield* Hints
@@ -23,11 +23,21 @@ export const make: Effect.Effect<LeaderLoop, never, Events | Hints | Scope.Scope
     if (!isOpen) pause = (yield* hints.connected) ? idle.hinted : idle.polling
     return { jobs }
   })
+  const close = Effect.gen(function* () {
+    const longest = pause
+    pause = open
+    const { jobs, nextAt = Number.POSITIVE_INFINITY } = yield* events.closeWindows
+    pause = Math.min(longest, Math.max(0, nextAt - (yield* Clock.currentTimeMillis)))
+    return { jobs }
+  })
   return () => ({
     name: "events",
-    about: "delivering earlier events to new subscribers",
+    about: "delivering earlier events to new subscribers, and events that are joined in one job",
     schedule: until((now) => now + pause, latch.openedWithin),
     runAtStart: true,
-    steps: [{ name: "fill", timeout: "10 minutes", run: fill }]
+    steps: [
+      { name: "fill", timeout: "10 minutes", run: fill },
+      { name: "close", timeout: "10 minutes", run: close, quiet: true }
+    ]
   })
 })

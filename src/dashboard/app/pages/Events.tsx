@@ -22,7 +22,7 @@ const JobRow = (props: {
   readonly job: EventDetails["jobs"][number]
   readonly onChange: () => void
 }) => {
-  const { id, replayed, state, subscriber } = props.job
+  const { events, id, isOpen, replayed, state, subscriber } = props.job
   const mayAct = useMayAct()
   const replay = () =>
     void Api.post(`published/${props.event}/replay`, { subscriber }).then(() => {
@@ -33,8 +33,15 @@ const JobRow = (props: {
     <tr>
       <td class="name">
         <KindLink name={subscriber} /> {replayed ? <span class="chip">replay</span> : null}
+        {events > 1 ? <span class="chip">{events} events</span> : null}
       </td>
-      <td class="what">{state === null ? <span class="quiet">no job</span> : <StateBadge state={state} />}</td>
+      <td class="what">
+        {state === null ? (
+          <span class="quiet">{isOpen ? "waits for further events" : "no job"}</span>
+        ) : (
+          <StateBadge state={state} />
+        )}
+      </td>
       <td class="mono cut rest">{state === null ? null : <a href={to(`jobs/${id}`)}>{id}</a>}</td>
       <td class="act">
         {mayAct && !replayed ? (

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks"
+import { eventIds } from "../../../core/EventMeta.js"
 import { EditJob } from "../EditJob"
 import { ExecutionLink, useExecutionOf } from "../ExecutionState"
 import { isWaiting } from "../JobActs"
@@ -14,6 +15,7 @@ import { ProgressBar, readProgress } from "../parts/Progress"
 import { StateBadge } from "../parts/StateBadge"
 import { instantText, Moment, measured } from "../parts/Time"
 import { useResource } from "../Resource"
+import { to } from "../Route"
 import { RunLogs } from "../RunLogs"
 import { RunTimeline } from "../RunTimeline"
 import { useMayAct } from "../Session"
@@ -28,10 +30,25 @@ const traceOf = (meta: unknown): string | undefined => {
   return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(text)?.[1]
 }
 
+/** Links shown for the events of a job. All of them are in `meta`. */
+const maxEventLinks = 10
+
+const EventLinks = ({ ids }: { readonly ids: ReadonlyArray<string> }) => (
+  <>
+    {ids.slice(0, maxEventLinks).map((id) => (
+      <div key={id} class="mono">
+        <a href={to(`events/${id}`)}>{id}</a>
+      </div>
+    ))}
+    {ids.length > maxEventLinks ? `and ${ids.length - maxEventLinks} more` : null}
+  </>
+)
+
 const JobFacts = ({ job }: { readonly job: JobView }) => {
   const { dedupe, finishedAt, runAt, startedAt } = job
   const execution = useExecutionOf(job)
   const trace = traceOf(job.meta)
+  const events = eventIds(job.meta)
   return (
     <Facts
       of={[
@@ -58,6 +75,10 @@ const JobFacts = ({ job }: { readonly job: JobView }) => {
               <code>{dedupe.key}</code> ({dedupe.scope})
             </>
           )
+        ],
+        [
+          events.length > 1 ? `${events.length} events` : "Event",
+          events.length === 0 ? null : <EventLinks ids={events} />
         ],
         ["Execution", execution === undefined ? null : <ExecutionLink execution={execution} />]
       ]}
