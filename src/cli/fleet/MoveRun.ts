@@ -85,22 +85,25 @@ const drain = (run: Run, queue: string, from: MoveCells.OpenCell) =>
   Effect.gen(function* () {
     const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(run.deadline)
     for (;;) {
-      // In this order: a job that ends in between returns to the queue, and is held.
-      const running = yield* MovePlan.running(run.placement, queue, from)
-      yield* MovePlan.hold(run.placement, queue, from, run.refused)
+      let running = yield* MovePlan.hold(run.placement, queue, from, run.refused)
       if (running.length === 0) return
-      yield* ProgressBar.write(`waiting for ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`)
-      const now = yield* Clock.currentTimeMillis
-      if (now >= until) {
-        if (!run.returns) return yield* stillRunning(running, from.cell.name, run)
-        const again = { _tag: "Again", runAt: now, counted: false, error: undefined, remember: undefined } as const
-        const ends = running.map(({ id, lease }) => ({ id, lease, end: again }))
-        yield* Effect.provide(
-          Effect.flatMap(Queue, (port) => port.finalize(ends)),
-          from.services
+      while (running.length > 0 && (yield* Clock.currentTimeMillis) < until) {
+        yield* ProgressBar.write(
+          `waiting for ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`
         )
-        yield* run.say(`returned ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`)
-      } else yield* Effect.sleep("200 millis")
+        yield* Effect.sleep("200 millis")
+        running = yield* MovePlan.running(run.placement, queue, from)
+      }
+      if (running.length === 0) continue
+      if (!run.returns) return yield* stillRunning(running, from.cell.name, run)
+      const runAt = yield* Clock.currentTimeMillis
+      const again = { _tag: "Again", runAt, counted: false, error: undefined, remember: undefined } as const
+      const ends = running.map(({ id, lease }) => ({ id, lease, end: again }))
+      yield* Effect.provide(
+        Effect.flatMap(Queue, (port) => port.finalize(ends)),
+        from.services
+      )
+      yield* run.say(`returned ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`)
     }
   })
 
