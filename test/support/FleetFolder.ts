@@ -27,6 +27,7 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
     return {
       cwd,
       file,
+      url: (cell: string) => urls[names.indexOf(cell)] ?? "",
       /** The list as it is now. */
       text: () => readFileSync(file, "utf8"),
       query,
