@@ -7,9 +7,9 @@ import { wayOf } from "../../fleet/move/Mover.js"
 import { Events } from "../../queue/events/Events.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
+import * as RateShare from "../../queue/settings/RateShare.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
 import { type Check, type Finding, ok, warn } from "../doctor/Check.js"
-import { rateText } from "./MoveCells.js"
 
 // What a cell contains, compared with where the fleet places queues and keys.
 
@@ -155,11 +155,11 @@ const limits = (fleet: Fleet, facts: ReadonlyArray<CellFacts>) =>
       const known = facts.find((each) => each.cell === cell)
       return known === undefined ? [] : [{ cell, rate: known.rates.get(queue) }]
     })
-    const texts = new Set(rates.map(({ rate }) => (rate === undefined ? "none" : rateText(rate))))
+    const texts = new Set(rates.map(({ rate }) => (rate === undefined ? "none" : RateShare.text(rate))))
     const [{ rate } = { rate: undefined }] = rates
     if (cells.length < 2 || (texts.size === 1 && rate === undefined)) return []
     const parts = rates
-      .map(({ cell, rate }) => `${cell.name} ${rate === undefined ? "none" : rateText(rate)}`)
+      .map(({ cell, rate }) => `${cell.name} ${rate === undefined ? "none" : RateShare.text(rate)}`)
       .join(", ")
     const check = "limits"
     if (texts.size > 1 || rate === undefined)
@@ -172,11 +172,13 @@ const limits = (fleet: Fleet, facts: ReadonlyArray<CellFacts>) =>
           )
         }
       ]
-    const whole = rateText({ jobs: rate.jobs * rates.length, per: rate.per })
+    const whole = RateShare.text({ jobs: rate.jobs * rates.length, per: rate.per })
     return [
       {
         check,
-        ...ok(`Rate limit of queue ${queue}: ${rateText(rate)} in each of ${rates.length} cells, ${whole} together.`)
+        ...ok(
+          `Rate limit of queue ${queue}: ${RateShare.text(rate)} in each of ${rates.length} cells, ${whole} together.`
+        )
       }
     ]
   })

@@ -3,6 +3,7 @@ import { type Cell, cellsOf } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
 import * as Mover from "../../fleet/move/Mover.js"
 import { Queue } from "../../queue/Queue.js"
+import * as RateShare from "../../queue/settings/RateShare.js"
 import { SomeFailed } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
 import * as FleetList from "./FleetList.js"
@@ -181,17 +182,17 @@ const copySettings = (run: Run) =>
       const cells = MovePlan.cellsFor(run.placement, queue)
       const { rate } = settings
       const whole = rate === undefined ? undefined : { jobs: rate.jobs * old.length, per: rate.per }
-      const share = whole === undefined ? undefined : MoveCells.shareOf(whole, cells.length)
+      const share = whole === undefined ? undefined : RateShare.of(whole, cells.length)
       const isCopied = yield* MoveCells.copySettings(to, settings, share)
       yield* run.say(
         isCopied
-          ? `copied the settings of ${queue} from ${from.cell.name} to ${to.cell.name}${share === undefined ? "" : `, with a rate of ${MoveCells.rateText(share)}`}`
+          ? `copied the settings of ${queue} from ${from.cell.name} to ${to.cell.name}${share === undefined ? "" : `, with a rate of ${RateShare.text(share)}`}`
           : `${to.cell.name} has its own settings of ${queue}, which stay: compare them with those of ${from.cell.name}`
       )
       const staying = cells.filter((cell) => old.includes(cell))
       if (share !== undefined && staying.length > 0 && cells.length !== old.length)
         yield* run.say(
-          `set the rate of ${queue} to ${MoveCells.rateText(share)} in ${namesOf(staying)} too: a rate limit holds in each cell`
+          `set the rate of ${queue} to ${RateShare.text(share)} in ${namesOf(staying)} too: a rate limit holds in each cell`
         )
     }
   })
