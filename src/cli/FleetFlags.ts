@@ -32,5 +32,5 @@ export const inCell = <A, E, R>(
       return yield* new UsageError({ message: "Use --cell or --embedded, not both: a cell has its own database." })
     const fleet = yield* Effect.withConfigProvider(FleetConfig.required, provider)
     const cell = yield* FleetConfig.cellOf(fleet, name.value)
-    return yield* Effect.locally(run({ ...flags, ...settingsOf(cell) }), CellTag.current, cell.tag)
+    return yield* Effect.locally(run({ ...flags, ...settingsOf(cell) }), CellTag.current, cell)
   })

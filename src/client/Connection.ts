@@ -70,7 +70,7 @@ const engineOf = (
 ): Promise<Engine.PgEngine> => {
   const databaseUrl = url === undefined ? {} : { databaseUrl: Redacted.make(url) }
   const client = Nightshift.client({ ...options, ...databaseUrl, ...(cell === undefined ? {} : otherUrlsOf(cell)) })
-  return Engine.make(Layer.provideMerge(Layer.locally(client, CellTag.current, cell?.tag), Logging.layerOf(log)))
+  return Engine.make(Layer.provideMerge(Layer.locally(client, CellTag.current, cell), Logging.layerOf(log)))
 }
 
 /** Connects to a database, to a fleet of several, or to one cell of a fleet. */

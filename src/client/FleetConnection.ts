@@ -48,11 +48,11 @@ export interface AcrossCells {
   readonly acrossCells: true
 }
 
-type Shared = "enqueue" | "enqueueMany" | "result" | "job" | "why" | "logs" | "cancel" | "requeue" | "close"
+type Shared = "enqueue" | "enqueueMany" | "publish" | "result" | "job" | "why" | "logs" | "cancel" | "requeue" | "close"
 
 /**
  * The queue over all cells of a fleet. A job goes to the cell of its queue and key, and a lookup to the cell that its id
- * names. For everything else, connect to one cell: `connect({ fleet, cell: "mail" })`.
+ * names. Events are published in the default cell. For everything else, connect to one cell: `connect({ fleet, cell: "mail" })`.
  */
 export interface FleetShift extends Pick<Shift.Shift, Shared> {
   /** Names of the cells. */
@@ -135,11 +135,12 @@ export const connectFleet = async (options: FleetOptions): Promise<FleetShift> =
     { acrossCells, ...options }: Enqueue.EnqueueManyOptions<In> & Partial<AcrossCells> = {}
   ) => (acrossCells === true ? enqueueEach(job, payloads, options) : shift.enqueueMany(job, payloads, options))
 
-  const { cancel, enqueue, job, logs, requeue, result, why } = shift
+  const { cancel, enqueue, job, logs, publish, requeue, result, why } = shift
   return {
     cells: [...cells.fleet.cells.keys()],
     enqueue,
     enqueueMany: enqueueMany as FleetShift["enqueueMany"],
+    publish,
     result,
     job,
     why,

@@ -30,8 +30,16 @@ export const mixed = (hash: number): number => {
 /** The tag of a cell's ids: 12 bits of a hash of its name. */
 export const ofName = (cell: string): number => mixed(fnv1a(cell)) >>> 20
 
-/** The tag of the ids that generators make, set while the services of a cell are built. */
-export const current: FiberRef.FiberRef<number | undefined> = FiberRef.unsafeMake<number | undefined>(undefined)
+/** What the services of a cell know of its fleet. */
+export interface InFleet {
+  /** In the ids of its jobs. */
+  readonly tag: number
+  /** Queues that it shares with other cells, with the number of cells. */
+  readonly divided: ReadonlyMap<string, number>
+}
+
+/** The cell whose services are built: generators of ids and settings of queues depend on it. */
+export const current: FiberRef.FiberRef<InFleet | undefined> = FiberRef.unsafeMake<InFleet | undefined>(undefined)
 
 /** The tag in an id: the last three digits of its fourth group. Ids that no cell made have random digits there. */
 export const ofId = (id: string): number => Number.parseInt(id.slice(20, 23), 16)

@@ -142,7 +142,7 @@ export const makeGenerator: Effect.Effect<IdGenerator> = Effect.gen(function* ()
   const word = Random.nextIntBetween(0, 0xffff_ffff)
   const random = randomWords([yield* word, yield* word, yield* word])
   for (let round = 0; round < 12; round += 1) random()
-  const next = uuidV7(random, yield* FiberRef.get(CellTag.current))
+  const next = uuidV7(random, (yield* FiberRef.get(CellTag.current))?.tag)
   return {
     job: (millis) => next(millis) as JobId,
     jobInto: (millis, bytes, offset) => next(millis, bytes, offset) as JobId,

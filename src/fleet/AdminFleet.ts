@@ -6,6 +6,7 @@ import { JobLogs } from "../queue/logs/JobLogs.js"
 import { choices } from "../queue/search/JobFilter.js"
 import { JobSearch, maxFound, type QueueCounts } from "../queue/search/JobSearch.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
+import * as RateShare from "../queue/settings/RateShare.js"
 import { type CellServices, Cells, on, onHolder } from "./Cells.js"
 import { type Cell, cellOfId, cellsOf } from "./Fleet.js"
 import { byCell } from "./QueueFleet.js"
@@ -167,7 +168,8 @@ const make = Effect.gen(function* () {
       }
     ),
     get: (name) => ofQueue(name, (port) => port.get(name)),
-    change: (name, patch) => ofQueue(name, (port) => port.change(name, patch)),
+    change: (name, patch) =>
+      ofQueue(name, (port) => port.change(name, RateShare.inPatch(patch, cellsOf(fleet, name).length))),
     known: (name) => {
       const opened = cells.opened(cellsOf(fleet, name)[0] ?? fleet.main)
       return opened === undefined ? undefined : Context.get(opened.services, Queues).known(name)

@@ -131,7 +131,7 @@ const make = (
       Effect.gen(function* () {
         const own = yield* Scope.fork(scope, ExecutionStrategy.sequential)
         const exit = yield* Effect.gen(function* () {
-          const services = Layer.locally(servicesOf(cell), CellTag.current, cell.tag)
+          const services = Layer.locally(servicesOf(cell), CellTag.current, cell)
           const runtime = yield* Scope.extend(Layer.toRuntime(services), own)
           const identity = yield* Effect.provide(identityOf, runtime)
           return { cell, runtime, services: runtime.context, identity }

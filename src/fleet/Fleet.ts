@@ -2,7 +2,7 @@ import type { Redacted } from "effect"
 import * as CellTag from "../core/CellTag.js"
 
 /** One complete Nightshift of a fleet. */
-export interface Cell {
+export interface Cell extends CellTag.InFleet {
   /** Unique in the fleet. */
   readonly name: string
   /** URL of its PostgreSQL. */
@@ -15,8 +15,6 @@ export interface Cell {
   readonly read: Redacted.Redacted | undefined
   /** URL of its HTTP service. */
   readonly api: string | undefined
-  /** In the ids of its jobs. */
-  readonly tag: number
 }
 
 /** Several cells, and which of them has a queue. */

@@ -1,5 +1,6 @@
 import { Effect, Layer, Predicate } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Events } from "../queue/events/Events.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { JobLogs } from "../queue/logs/JobLogs.js"
 import type { Queue } from "../queue/Queue.js"
@@ -7,6 +8,7 @@ import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import * as AdminFleet from "./AdminFleet.js"
 import { type CellOptions, Cells, type FleetUnavailable } from "./Cells.js"
+import * as EventsFleet from "./EventsFleet.js"
 import type { Fleet } from "./Fleet.js"
 import * as FleetConfig from "./FleetConfig.js"
 import type { FleetDeclaration } from "./FleetDeclaration.js"
@@ -19,7 +21,7 @@ export type { CellDeclaration, DividedQueue, FleetDeclaration } from "./FleetDec
 export { type EachEnqueued, EnqueueEach } from "./QueueFleet.js"
 
 /** The services of a fleet: those of one cell that producers use, over all cells. */
-export type FleetServices = Cells | Queue | QueueFleet.EnqueueEach | JobSearch | JobAdmin | JobLogs | Queues
+export type FleetServices = Cells | Queue | QueueFleet.EnqueueEach | Events | JobSearch | JobAdmin | JobLogs | Queues
 
 /** Loads a fleet: a file, or its declaration. Without one, NIGHTSHIFT_FLEET or `fleet.yaml`. */
 export const load = (
@@ -32,7 +34,7 @@ export const load = (
 
 /**
  * The queue over all cells of a fleet, for programs that enqueue jobs. A job goes to the cell of its queue and key, and a
- * lookup to the cell that its id names.
+ * lookup to the cell that its id names. Events are published in the default cell.
  *
  * @example
  * ```ts
@@ -51,4 +53,4 @@ export const layer = (
 
 /** The same for a fleet that is loaded. */
 export const layerOf = (fleet: Fleet, options: CellOptions = {}): Layer.Layer<FleetServices, FleetUnavailable> =>
-  Layer.provideMerge(Layer.merge(QueueFleet.layer, AdminFleet.layer), Cells.layer(fleet, options))
+  Layer.provideMerge(Layer.mergeAll(QueueFleet.layer, EventsFleet.layer, AdminFleet.layer), Cells.layer(fleet, options))

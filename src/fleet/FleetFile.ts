@@ -54,13 +54,18 @@ export interface ReadOptions {
   readonly databases?: boolean
 }
 
+/** A cell whose queues are read after it. */
+interface ReadCell extends Cell {
+  readonly divided: Map<string, number>
+}
+
 const readCell = (
   name: string,
   value: unknown,
   problems: FileProblems,
   variables: Variables,
   { databases = true }: ReadOptions
-): Cell => {
+): ReadCell => {
   const path = `cells.${name}`
   if (!isSlug(name)) problems.add(path, `${shown(name)} is not a valid name of a cell: ${slugRule}`)
   const fields = problems.fields(value, path, cellKeys)
@@ -73,7 +78,8 @@ const readCell = (
     listen: readUrl(fields, "listen", variables),
     read: readUrl(fields, "read", variables),
     api: fields.optional("api", readApi, undefined),
-    tag: CellTag.ofName(name)
+    tag: CellTag.ofName(name),
+    divided: new Map()
   }
 }
 
@@ -93,9 +99,9 @@ const noteSame = (cells: ReadonlyArray<Cell>, problems: FileProblems) => {
 const readQueue = (
   name: string,
   value: unknown,
-  cells: ReadonlyMap<string, Cell>,
+  cells: ReadonlyMap<string, ReadCell>,
   problems: FileProblems
-): ReadonlyArray<Cell> => {
+): ReadonlyArray<ReadCell> => {
   const path = `queues.${name}`
   if (!isQueueName(name)) problems.add(path, "is not a queue name: use 1 to 64 letters, digits, _, . or -")
   const cellOf = (given: unknown, at: string) => {
@@ -144,6 +150,8 @@ export const read = (
   const queues = new Map(
     entriesOf("queues").map(([name, queue]) => [name, readQueue(name, queue, cells, problems)] as const)
   )
+  for (const [queue, placed] of queues)
+    if (placed.length > 1) for (const cell of placed) cell.divided.set(queue, placed.length)
   const named = whole.raw("default")
   const main = named === undefined && cells.size === 1 ? first : cells.get(String(named))
   if (named === undefined && cells.size > 1)

@@ -6,6 +6,7 @@ import { InvalidJob } from "../core/InvalidJob.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { address } from "../database/DatabaseUrl.js"
 import * as ServerIdentity from "../database/ServerIdentity.js"
+import { outside } from "../database/Transaction.js"
 import { OuterTransactionFailed } from "../queue/JobErrors.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { RunStatement } from "../queue/Queue.js"
@@ -38,7 +39,9 @@ export const routesOf = (cells: CellsService): Effect.Effect<FleetRoutes> =>
     const clock = yield* Effect.clock
     const all = Effect.forEach(
       [...cells.fleet.cells.values()],
-      (cell) => Effect.orElseSucceed(on(cells, cell)(Effect.flatMap(Routes, (routes) => routes.all)), () => []),
+      (cell) =>
+        // The caller's transaction is of one cell.
+        Effect.orElseSucceed(outside(on(cells, cell)(Effect.flatMap(Routes, (routes) => routes.all))), () => []),
       { concurrency: "unbounded" }
     )
     const read = yield* CoalescingCache.refreshed(
@@ -90,27 +93,37 @@ const identity = `select ${ServerIdentity.cluster} as cluster`
 /** Databases of connections and transactions that were asked. */
 const known = new WeakMap<object, string>()
 
-const wrongCell = (cells: CellsService, cell: Cell, found: string) => {
+/** What a transaction stores. */
+type Subject = "job" | "event"
+
+const wrongCell = (cells: CellsService, cell: Cell, found: string, subject: Subject) => {
   const other = [...cells.fleet.cells.values()].find((each) => cells.opened(each)?.identity === found)
   const is = other === undefined ? "a database that is no cell of the fleet" : `cell ${other.name}`
-  return `the transaction is of ${is}, but the job belongs to cell ${cell.name} (${address(cell.database)}). Begin the transaction there, or enqueue without it`
+  return `the transaction is of ${is}, but the ${subject} belongs to cell ${cell.name} (${address(cell.database)}). Begin the transaction there, or ${subject === "job" ? "enqueue" : "publish"} without it`
 }
 
-/** Fails if the surrounding transaction, if there is one, is of another database than the cell's. */
-export const checkTransaction = (cells: CellsService, cell: Cell): Effect.Effect<void, InvalidJob | DatabaseError> =>
+/** What is wrong if the surrounding transaction, if there is one, is of another database than the cell's. */
+export const faultOfTransaction = (
+  cells: CellsService,
+  cell: Cell,
+  subject: Subject
+): Effect.Effect<string | undefined, DatabaseError> =>
   Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
     Option.isNone(outer)
-      ? Effect.void
+      ? Effect.succeed(undefined)
       : Effect.gen(function* () {
           const { identity: expected } = yield* cells.open(cell)
           const found = yield* ofConnection(outer.value[0])
-          if (found !== expected)
-            return yield* new InvalidJob({
-              index: 0,
-              field: "queue",
-              reason: `is in another cell: ${wrongCell(cells, cell, found)}`
-            })
+          return found === expected ? undefined : wrongCell(cells, cell, found, subject)
         })
+  )
+
+/** Fails if the surrounding transaction is not of the cell of a job. */
+export const checkTransaction = (cells: CellsService, cell: Cell): Effect.Effect<void, InvalidJob | DatabaseError> =>
+  Effect.flatMap(faultOfTransaction(cells, cell, "job"), (fault) =>
+    fault === undefined
+      ? Effect.void
+      : new InvalidJob({ index: 0, field: "queue", reason: `is in another cell: ${fault}` })
   )
 
 const ofConnection = (connection: Connection): Effect.Effect<string, DatabaseError> => {
@@ -127,7 +140,8 @@ const ofConnection = (connection: Connection): Effect.Effect<string, DatabaseErr
 export const checkOuter = (
   cells: CellsService,
   cell: Cell,
-  run: RunStatement
+  run: RunStatement,
+  subject: Subject = "job"
 ): Effect.Effect<void, OuterTransactionFailed | DatabaseError> =>
   Effect.gen(function* () {
     const { identity: expected } = yield* cells.open(cell)
@@ -146,5 +160,5 @@ export const checkOuter = (
       }).pipe(Effect.map(([row]) => String(row?.cluster))))
     known.set(run, found)
     if (found !== expected)
-      return yield* new OuterTransactionFailed({ error: new Error(wrongCell(cells, cell, found)) })
+      return yield* new OuterTransactionFailed({ error: new Error(wrongCell(cells, cell, found, subject)) })
   })

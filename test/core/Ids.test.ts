@@ -57,7 +57,7 @@ describe("Ids", () => {
     Effect.gen(function* () {
       const bytes = new DataView(new ArrayBuffer(16))
       for (const tag of [0, 1, 0xabc, 0xfff]) {
-        const ids = yield* Effect.locally(makeGenerator, CellTag.current, tag)
+        const ids = yield* Effect.locally(makeGenerator, CellTag.current, { tag, divided: new Map() })
         const made = Array.from({ length: 5_000 }, (_, number) => ids.jobInto(number >> 3, bytes, 0))
         expect(new Set(made.map(CellTag.ofId))).toEqual(new Set([tag]))
         expect(new Set(made.map((id) => id[19]))).toEqual(new Set(["8", "9", "a", "b"]))

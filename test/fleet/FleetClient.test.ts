@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Exit, Option, Redacted, Schedule, Schema, Scope } from "effect"
+import { Context, Duration, Effect, Exit, Option, Redacted, Schedule, Schema, Scope } from "effect"
 import pg from "pg"
 import { z } from "zod"
 import {
@@ -8,6 +8,7 @@ import {
   type FleetDeclaration,
   type FleetShift,
   job,
+  type Shift,
   TransactionError,
   worker
 } from "../../src/client/index.js"
@@ -16,6 +17,7 @@ import { Database } from "../../src/database/Database.js"
 import * as FleetClient from "../../src/fleet/FleetClient.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as ShapingProxy from "../support/ShapingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -61,6 +63,8 @@ const stored = (url: string) =>
       await client.end()
     }
   })
+
+const settingsOf = async (shift: Shift, queue: string) => (await shift.queues.list()).find(({ name }) => name === queue)
 
 const tagOf = (cell: string) => CellTag.ofName(cell)
 
@@ -203,6 +207,35 @@ describe("connect({ fleet })", () => {
         expect(CellTag.ofId(own.id)).toBe(tagOf("mail"))
       })
       expect(yield* stored(urls.one)).toEqual([])
+    })
+  )
+
+  it.scopedLive("divides the rate that workers declare over the cells of a queue", () =>
+    Effect.gen(function* () {
+      const fleet = declared(yield* databases)
+      yield* Effect.promise(async () => {
+        for (const name of ["main", "mail"]) {
+          await using cell = await connect({ fleet, cell: name, pool: 4, log: false })
+          const handlers = [greet.handle(async () => {})]
+          await using _ = await worker(cell, {
+            handlers,
+            queues: { divided: { rate: "10/s" }, [name]: { rate: "10/s" } }
+          })
+          expect(await settingsOf(cell, "divided")).toMatchObject({ rate: { jobs: 5, per: 1_000 } })
+          expect(await settingsOf(cell, name)).toMatchObject({ rate: { jobs: 10, per: 1_000 } })
+        }
+      })
+      // A change through the fleet is divided too, a change in a cell is that of the cell.
+      const change = Effect.flatMap(Queues, (queues) =>
+        queues.change("divided", { rate: { jobs: 3, per: Duration.seconds(1) } })
+      )
+      yield* Effect.provide(change, FleetClient.layer(fleet, { pool: 2 }))
+      yield* Effect.promise(async () => {
+        await using cell = await connect({ fleet, cell: "mail", pool: 2, log: false })
+        expect(await settingsOf(cell, "divided")).toMatchObject({ rate: { jobs: 1, per: 667 } })
+        await cell.queues.change("divided", { rate: "4/s" })
+        expect(await settingsOf(cell, "divided")).toMatchObject({ rate: { jobs: 4, per: 1_000 } })
+      })
     })
   )
 

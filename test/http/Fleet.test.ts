@@ -17,7 +17,8 @@ const cellOf = (name: string, api: string | undefined): Cell => ({
   listen: undefined,
   read: undefined,
   api,
-  tag: CellTag.ofName(name)
+  tag: CellTag.ofName(name),
+  divided: new Map()
 })
 
 interface Options {

@@ -20,7 +20,8 @@ const cellOf = (name: string): Cell => ({
   listen: undefined,
   read: undefined,
   api: undefined,
-  tag: CellTag.ofName(name)
+  tag: CellTag.ofName(name),
+  divided: new Map()
 })
 
 const [one, two] = [cellOf("one"), cellOf("two")]

@@ -27,6 +27,7 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
     return {
       cwd,
       file,
+      url: (cell: string) => urls[names.indexOf(cell)] ?? "",
       /** The list as it is now. */
       text: () => readFileSync(file, "utf8"),
       query,
@@ -43,6 +44,9 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
         released(() => connect({ fleet: file, pool: 2, log: false })),
       /** Runs a command in this process. */
       call: (...args: ReadonlyArray<string>) => Nightshift.call(["fleet", ...args], { cwd, env: {} }),
+      /** Starts it as a process. */
+      start: (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
+        Nightshift.start(["fleet", ...args], { cwd, env }),
       /** Runs it as a process. */
       run: (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
         Nightshift.run(["fleet", ...args], { cwd, env })

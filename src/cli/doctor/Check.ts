@@ -5,6 +5,7 @@ import type { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import type { DatabaseUrl } from "../../database/DatabaseUrl.js"
 import type { HistoryPorts } from "../../history/HistoryPorts.js"
 import type { MetricsConfig } from "../../history/MetricsConfig.js"
+import type { Events } from "../../queue/events/Events.js"
 import type { Queue } from "../../queue/Queue.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
@@ -27,6 +28,7 @@ export type Services =
   | DatabaseUrl
   | DatabaseConfig
   | HistoryPorts
+  | Events
   | Queue
   | Queues
   | JobSearch

@@ -4,11 +4,12 @@ import { Database, within } from "../../database/Database.js"
 import * as ServerIdentity from "../../database/ServerIdentity.js"
 import { type Cell, cellsOf, type Fleet, place } from "../../fleet/Fleet.js"
 import { wayOf } from "../../fleet/move/Mover.js"
+import { Events } from "../../queue/events/Events.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
+import * as RateShare from "../../queue/settings/RateShare.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
 import { type Check, type Finding, ok, warn } from "../doctor/Check.js"
-import { rateText } from "./MoveCells.js"
 
 // What a cell contains, compared with where the fleet places queues and keys.
 
@@ -53,6 +54,23 @@ const identity = Effect.gen(function* () {
   const [row] = yield* database.sql.unsafe<{ cluster: string }>(text)
   return `${row?.cluster ?? ""} ${database.schema}`
 })
+
+/** Subscribers that get nothing: their event was never published in this cell, and the fleet publishes in another one. */
+const unreached = (fleet: Fleet, cell: Cell) =>
+  Effect.gen(function* () {
+    const events = yield* Events
+    const found = cell === fleet.main ? [] : yield* events.subscriptions
+    const names = [...new Set(found.map(({ event }) => event))]
+    const silent = yield* Effect.filter(names, (name) =>
+      Effect.map(events.list({ name, limit: 1 }), ({ events }) => events.length === 0)
+    )
+    return silent.map((name) =>
+      warn(
+        `No event ${name} was published here, and its subscribers (${found.flatMap(({ event, subscriber }) => (event === name ? [subscriber] : [])).join(", ")}) get none: programs that are connected to the fleet publish in ${fleet.main.name}.`,
+        `Start the workers of these subscribers with \`--cell ${fleet.main.name}\` and remove them here with \`nightshift events unsubscribe ${name} <subscriber> --cell ${cell.name}\`, or publish in this cell.`
+      )
+    )
+  })
 
 /** Compares the queues and keys of a cell with the fleet. `report` receives what the comparison of all cells needs. */
 export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) => void): Check => ({
@@ -106,6 +124,7 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
     const found = [
       ...stray,
       ...misplaced,
+      ...(yield* unreached(fleet, cell)),
       ...(needless.length === 0
         ? []
         : [
@@ -136,11 +155,11 @@ const limits = (fleet: Fleet, facts: ReadonlyArray<CellFacts>) =>
       const known = facts.find((each) => each.cell === cell)
       return known === undefined ? [] : [{ cell, rate: known.rates.get(queue) }]
     })
-    const texts = new Set(rates.map(({ rate }) => (rate === undefined ? "none" : rateText(rate))))
+    const texts = new Set(rates.map(({ rate }) => (rate === undefined ? "none" : RateShare.text(rate))))
     const [{ rate } = { rate: undefined }] = rates
     if (cells.length < 2 || (texts.size === 1 && rate === undefined)) return []
     const parts = rates
-      .map(({ cell, rate }) => `${cell.name} ${rate === undefined ? "none" : rateText(rate)}`)
+      .map(({ cell, rate }) => `${cell.name} ${rate === undefined ? "none" : RateShare.text(rate)}`)
       .join(", ")
     const check = "limits"
     if (texts.size > 1 || rate === undefined)
@@ -153,11 +172,13 @@ const limits = (fleet: Fleet, facts: ReadonlyArray<CellFacts>) =>
           )
         }
       ]
-    const whole = rateText({ jobs: rate.jobs * rates.length, per: rate.per })
+    const whole = RateShare.text({ jobs: rate.jobs * rates.length, per: rate.per })
     return [
       {
         check,
-        ...ok(`Rate limit of queue ${queue}: ${rateText(rate)} in each of ${rates.length} cells, ${whole} together.`)
+        ...ok(
+          `Rate limit of queue ${queue}: ${RateShare.text(rate)} in each of ${rates.length} cells, ${whole} together.`
+        )
       }
     ]
   })

@@ -1,6 +1,5 @@
-import { Context, Duration, Effect, Layer, Predicate, Scope } from "effect"
+import { Context, Effect, Layer, Predicate, Scope } from "effect"
 import { Audit } from "../../access/Audit.js"
-import * as DurationText from "../../core/DurationText.js"
 import { Database } from "../../database/Database.js"
 import type { Cell } from "../../fleet/Fleet.js"
 import type * as Mover from "../../fleet/move/Mover.js"
@@ -72,18 +71,8 @@ export const resume = (cell: OpenCell, queue: string) =>
     return true
   })
 
-type Rate = NonNullable<QueueSettings["rate"]>
-
-export const rateText = ({ jobs, per }: Rate): string => `${jobs} per ${DurationText.format(per)}`
-
-/** The share of a rate limit in one of several cells: the same rate together, with the burst divided as far as it can be. */
-export const shareOf = ({ jobs, per }: Rate, cells: number): Rate => {
-  const share = Math.max(1, Math.floor(jobs / cells))
-  return { jobs: share, per: Duration.millis(Math.ceil((Duration.toMillis(per) * share * cells) / jobs)) }
-}
-
 /** Gives a queue in a new cell the settings of another cell. Returns false if it has settings of its own. */
-export const copySettings = (cell: OpenCell, { name, ...from }: QueueSettings, rate: Rate | undefined) =>
+export const copySettings = (cell: OpenCell, { name, ...from }: QueueSettings, rate: QueueSettings["rate"]) =>
   Effect.gen(function* () {
     const before = yield* settingsIn(cell, name)
     if (before !== undefined && before.revision > 1) return false

@@ -134,7 +134,7 @@ export const move = Command.make({
   options: {
     to: Input.optional(
       Input.text,
-      "The cells that have the queues afterwards: one, or several like a,b to divide them by key. Without it, jobs move to where the list places them."
+      "The cells that have the queues afterwards: one, or several like a,b to divide them by key. Without it, jobs move to where the list places them. Jobs of a key keep their order, except those that are stored with the old list after it has changed, and keys of a cell that is removed: if that matters, pause the queues in all cells until all producers have the new list."
     ),
     from: Input.optional(Input.text, "Move only the jobs of this cell (default all cells)."),
     deadline: Input.withDefault<Duration.Duration, Duration.Duration>(

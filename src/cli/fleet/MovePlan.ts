@@ -107,21 +107,29 @@ export const leaving = (placement: Placement, queue: string, from: OpenCell) =>
     )
   })
 
-/** Takes the waiting jobs of a queue that leave a cell out of the queue. Returns the cells that they go to. */
+/**
+ * Takes the waiting jobs of a queue that leave a cell out of the queue, and returns those that run. No job of the queue starts
+ * meanwhile: the second job of a key must not start because the first was taken out before it, and a job that is about to start
+ * must not be missed.
+ */
 export const hold = (placement: Placement, queue: string, from: OpenCell, refused: ReadonlySet<string>) =>
-  Effect.gen(function* () {
-    const targets = new Set<Cell>()
-    yield* Mover.reads(from).eachWaiting(queue, (jobs) => {
-      const leaving = jobs.flatMap((job) => {
-        const to = placeOf(placement, queue, from.cell, job)
-        if (to === from.cell || (job.dedupe_key !== null && refused.has(job.dedupe_key))) return []
-        targets.add(to)
-        return [{ id: job.id, into: Mover.heldQueue({ queue, from: from.cell.name, to: to.name }) }]
+  Mover.withoutClaims(
+    from,
+    queue,
+    Effect.gen(function* () {
+      // In this order: a job that ends in between returns to the queue, and is taken out.
+      const left = yield* running(placement, queue, from)
+      yield* Mover.reads(from).eachWaiting(queue, (jobs) => {
+        const leaving = jobs.flatMap((job) => {
+          const to = placeOf(placement, queue, from.cell, job)
+          if (to === from.cell || (job.dedupe_key !== null && refused.has(job.dedupe_key))) return []
+          return [{ id: job.id, into: Mover.heldQueue({ queue, from: from.cell.name, to: to.name }) }]
+        })
+        return Mover.requeue(from, queue, leaving)
       })
-      return Mover.requeue(from, queue, leaving)
+      return left
     })
-    return targets
-  })
+  )
 
 /** Finished jobs that go with those that leave: holders of dedupe keys, ended children, and ended jobs of open batches. */
 export const finished = (placement: Placement, queue: string, from: OpenCell, to: Cell) =>

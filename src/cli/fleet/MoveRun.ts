@@ -3,6 +3,7 @@ import { type Cell, cellsOf } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
 import * as Mover from "../../fleet/move/Mover.js"
 import { Queue } from "../../queue/Queue.js"
+import * as RateShare from "../../queue/settings/RateShare.js"
 import { SomeFailed } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
 import * as FleetList from "./FleetList.js"
@@ -85,22 +86,25 @@ const drain = (run: Run, queue: string, from: MoveCells.OpenCell) =>
   Effect.gen(function* () {
     const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(run.deadline)
     for (;;) {
-      // In this order: a job that ends in between returns to the queue, and is held.
-      const running = yield* MovePlan.running(run.placement, queue, from)
-      yield* MovePlan.hold(run.placement, queue, from, run.refused)
+      let running = yield* MovePlan.hold(run.placement, queue, from, run.refused)
       if (running.length === 0) return
-      yield* ProgressBar.write(`waiting for ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`)
-      const now = yield* Clock.currentTimeMillis
-      if (now >= until) {
-        if (!run.returns) return yield* stillRunning(running, from.cell.name, run)
-        const again = { _tag: "Again", runAt: now, counted: false, error: undefined, remember: undefined } as const
-        const ends = running.map(({ id, lease }) => ({ id, lease, end: again }))
-        yield* Effect.provide(
-          Effect.flatMap(Queue, (port) => port.finalize(ends)),
-          from.services
+      while (running.length > 0 && (yield* Clock.currentTimeMillis) < until) {
+        yield* ProgressBar.write(
+          `waiting for ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`
         )
-        yield* run.say(`returned ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`)
-      } else yield* Effect.sleep("200 millis")
+        yield* Effect.sleep("200 millis")
+        running = yield* MovePlan.running(run.placement, queue, from)
+      }
+      if (running.length === 0) continue
+      if (!run.returns) return yield* stillRunning(running, from.cell.name, run)
+      const runAt = yield* Clock.currentTimeMillis
+      const again = { _tag: "Again", runAt, counted: false, error: undefined, remember: undefined } as const
+      const ends = running.map(({ id, lease }) => ({ id, lease, end: again }))
+      yield* Effect.provide(
+        Effect.flatMap(Queue, (port) => port.finalize(ends)),
+        from.services
+      )
+      yield* run.say(`returned ${counted(running.length, "running job")} of ${queue} in ${from.cell.name}`)
     }
   })
 
@@ -178,17 +182,17 @@ const copySettings = (run: Run) =>
       const cells = MovePlan.cellsFor(run.placement, queue)
       const { rate } = settings
       const whole = rate === undefined ? undefined : { jobs: rate.jobs * old.length, per: rate.per }
-      const share = whole === undefined ? undefined : MoveCells.shareOf(whole, cells.length)
+      const share = whole === undefined ? undefined : RateShare.of(whole, cells.length)
       const isCopied = yield* MoveCells.copySettings(to, settings, share)
       yield* run.say(
         isCopied
-          ? `copied the settings of ${queue} from ${from.cell.name} to ${to.cell.name}${share === undefined ? "" : `, with a rate of ${MoveCells.rateText(share)}`}`
+          ? `copied the settings of ${queue} from ${from.cell.name} to ${to.cell.name}${share === undefined ? "" : `, with a rate of ${RateShare.text(share)}`}`
           : `${to.cell.name} has its own settings of ${queue}, which stay: compare them with those of ${from.cell.name}`
       )
       const staying = cells.filter((cell) => old.includes(cell))
       if (share !== undefined && staying.length > 0 && cells.length !== old.length)
         yield* run.say(
-          `set the rate of ${queue} to ${MoveCells.rateText(share)} in ${namesOf(staying)} too: a rate limit holds in each cell`
+          `set the rate of ${queue} to ${RateShare.text(share)} in ${namesOf(staying)} too: a rate limit holds in each cell`
         )
     }
   })

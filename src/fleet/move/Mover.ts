@@ -163,17 +163,21 @@ export const reads = (side: Side) => {
   }
 }
 
+/** Runs an effect while no claim of the queue does: one that has chosen jobs would take them although they have left the queue. */
+export const withoutClaims = <A, E>(side: Side, queue: string, effect: Effect.Effect<A, E>) => {
+  const { durably, rows, schema } = on(side)
+  return durably(Effect.zipRight(rows(QueueSql.make(schema).exclusiveLock, [queue]), effect))
+}
+
 /** Takes waiting jobs out of their queue, or, with the names exchanged, returns them. */
 export const requeue = (
   side: Side,
   queue: string,
   jobs: ReadonlyArray<{ readonly id: JobId; readonly into: string }>
 ): Effect.Effect<void, DatabaseError> => {
-  const { durably, rows, schema, sql } = on(side)
-  const claims = QueueSql.make(schema).exclusiveLock
+  const { rows, sql } = on(side)
   const values = [uuids(jobs.map(({ id }) => id)), texts(jobs.map(({ into }) => into)), queue]
-  // No claim runs meanwhile: one that has chosen these jobs would take them although they have left the queue.
-  return jobs.length === 0 ? Effect.void : durably(Effect.zipRight(rows(claims, [queue]), rows(sql.requeue, values)))
+  return jobs.length === 0 ? Effect.void : Effect.asVoid(rows(sql.requeue, values))
 }
 
 const send = (side: Side, found: Sendable) =>
@@ -317,11 +321,8 @@ export const back = (from: Side, to: Side, way: Way) =>
       const copies = yield* target.rows<{ id: JobId }>(target.sql.copies, [uuids(ids), held])
       // The copies first: afterwards only one cell has these jobs.
       yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
-      yield* requeue(
-        from,
-        held,
-        ids.map((id) => ({ id, into: way.queue }))
-      )
+      const returned = ids.map((id) => ({ id, into: way.queue }))
+      yield* source.durably(requeue(from, held, returned))
     }
   })
 

@@ -35,7 +35,7 @@ export const group = HttpApiGroup.make("queues")
       .addSuccess(QueueView.QueueView)
       .annotateContext(
         about(
-          "Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed. A queue that no process has declared can be paused before its first job; other changes to it return 404."
+          "Change the given settings atomically. Once a pause is acknowledged, no job of the queue is claimed. A queue that no process has declared can be paused before its first job; other changes to it return 404. In a fleet, limits are those of this cell: of a rate for a queue that several cells have, set the share of the cell."
         )
       )
   )

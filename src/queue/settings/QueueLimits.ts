@@ -25,7 +25,7 @@ export interface QueueLimits {
       }
     | null
     | undefined
-  /** Maximum number of jobs that start in a period, in the whole cluster. `"100/m"` is `{ jobs: 100, per: "1m" }`. In a fleet: in this cell. */
+  /** Maximum number of jobs that start in a period, in the whole cluster. `"100/m"` is `{ jobs: 100, per: "1m" }`. In a fleet, a worker declares the rate of the whole queue, and a change is about one cell. */
   readonly rate?:
     | `${number}/${string}`
     | {

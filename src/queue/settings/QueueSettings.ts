@@ -118,7 +118,8 @@ export class Queues extends Context.Tag("nightshift/queue/Queues")<
     /**
      * Applies the settings that a worker declares for a queue. The last declaration of a field applies, whichever worker made
      * it. A value that an operator has set stays: one that differs from the last declaration, or from the default before
-     * the first. Setting the declared value gives the field back to the code.
+     * the first. Setting the declared value gives the field back to the code. In a fleet, a rate is that of the whole queue: a
+     * queue that several cells have gets its share in each.
      */
     readonly declareSettings: (
       name: string,

@@ -1,4 +1,5 @@
-import { Clock, Effect, Either, Layer } from "effect"
+import { Clock, Effect, Either, FiberRef, Layer } from "effect"
+import * as CellTag from "../../core/CellTag.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
@@ -10,6 +11,7 @@ import * as QueuePatch from "./QueuePatch.js"
 import { type QueueRow, toSettings } from "./QueueRow.js"
 import { QueueNotFound, type QueueSettingsPatch, Queues, settingsTopic } from "./QueueSettings.js"
 import * as QueueSql from "./QueueSql.js"
+import * as RateShare from "./RateShare.js"
 
 const make = Effect.gen(function* () {
   const { schema, sql, transaction } = yield* Database
@@ -18,6 +20,7 @@ const make = Effect.gen(function* () {
   const tally = yield* Tally
   const hints = yield* Hints
   const clock = yield* Effect.clock
+  const cell = yield* FiberRef.get(CellTag.current)
   const statements = QueueSql.make(schema)
 
   const declare = (names: ReadonlyArray<string>, now: number) =>
@@ -90,8 +93,14 @@ const make = Effect.gen(function* () {
         return toSettings(row, yield* Clock.currentTimeMillis)
       }),
     change,
-    declareSettings: (name, settings) =>
+    declareSettings: (name, whole) =>
       Effect.gen(function* () {
+        const cells = cell?.divided.get(name) ?? 1
+        const settings = RateShare.inPatch(whole, cells)
+        if (settings !== whole && whole.rate && settings.rate)
+          yield* Effect.logInfo(
+            `queue ${name}: the declared rate of ${RateShare.text(whole.rate)} is divided over ${cells} cells: ${RateShare.text(settings.rate)} in this one`
+          )
         // Compares without a lock first: most starts declare what is already declared, and a change blocks all claims.
         const seen = yield* declaredIn(name, settings)(yield* rowOf(name))
         const { kept, set } =
