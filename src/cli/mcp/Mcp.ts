@@ -155,42 +155,67 @@ export const serveStdio = async (options: Options): Promise<void> => {
 
 const maxSessions = 100
 const maxBody = 1024 * 1024
+/** How long a session lasts without a request, in milliseconds: shorter until the client has used it. */
+const idleMillis = { unused: 60_000, used: 30 * 60_000 }
 
-const refusal = (status: number, message: string) =>
-  Response.json({ jsonrpc: "2.0", error: { code: -32_000, message }, id: null }, { status })
+interface Session {
+  readonly transport: WebStandardStreamableHTTPServerTransport
+  isUsed: boolean
+  lastRequest: number
+}
 
-/** Serves many clients. Each has a session, which holds its name and its plans; the one unused longest is dropped. */
+const refusal = (status: number, message: string, headers: Readonly<Record<string, string>> = {}) =>
+  Response.json({ jsonrpc: "2.0", error: { code: -32_000, message }, id: null }, { status, headers })
+
+/**
+ * Serves many clients. Each has a session, which holds its name and its plans. A session ends only when its client ends it or
+ * sends no requests: with a limit that ended the oldest one, any client could end those of others.
+ */
 export const makeHandler = (options: Options): ((request: Request) => Promise<Response>) => {
-  const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>()
+  const sessions = new Map<string, Session>()
+  const { now } = options.service(() => "")
+  /** Requests that may begin a session. */
+  let beginning = 0
 
-  const begin = async () => {
+  const endIdle = () => {
+    for (const [id, { isUsed, lastRequest, transport }] of sessions) {
+      if (now() - lastRequest <= (isUsed ? idleMillis.used : idleMillis.unused)) continue
+      sessions.delete(id)
+      void transport.close()
+    }
+  }
+
+  const begin = async (request: Request) => {
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       enableJsonResponse: true,
       maxRequestBodySize: maxBody,
-      onsessioninitialized: (id) => void sessions.set(id, transport),
+      onsessioninitialized: (id) => void sessions.set(id, { transport, isUsed: false, lastRequest: now() }),
       onsessionclosed: (id) => void sessions.delete(id)
     })
     await makeServer(options).connect(transport)
-    return transport
+    return transport.handleRequest(request)
   }
 
   return async (request) => {
     // There are no messages from the server that a client would listen for.
     if (request.method === "GET") return refusal(405, "This server sends no events. Use POST.")
+    endIdle()
     const id = request.headers.get("mcp-session-id")
     if (id === null) {
-      const [oldest] = sessions
-      if (sessions.size >= maxSessions && oldest !== undefined) {
-        sessions.delete(oldest[0])
-        await oldest[1].close()
+      if (sessions.size + beginning >= maxSessions) {
+        const message = `All ${maxSessions} sessions are in use. End one with DELETE and its mcp-session-id, or try again in a minute: sessions without requests end after 30 minutes, and unused ones after one.`
+        return refusal(503, message, { "retry-after": "60" })
       }
-      return (await begin()).handleRequest(request)
+      beginning += 1
+      return begin(request).finally(() => {
+        beginning -= 1
+      })
     }
     const session = sessions.get(id)
     if (session === undefined) return refusal(404, "This session has ended. Initialize a new one.")
-    sessions.delete(id)
-    sessions.set(id, session)
-    return session.handleRequest(request)
+    session.isUsed ||= request.method === "POST"
+    session.lastRequest = now()
+    return session.transport.handleRequest(request)
   }
 }

@@ -98,27 +98,36 @@ const isSilent = (file: string, { beat, silence }: DirectoryLockTimes): Effect.E
     return Option.isNone(sign)
   })
 
+/** Whether two paths lead to one directory, such as by a symbolic link or a bind mount. */
+const isSameDirectory = (a: string, b: string): Effect.Effect<boolean> =>
+  Effect.tryPromise(() => Promise.all([stat(a, { bigint: true }), stat(b, { bigint: true })])).pipe(
+    Effect.map(([first, second]) => first.dev === second.dev && first.ino === second.ino),
+    Effect.orElseSucceed(() => false)
+  )
+
 /** Whether the claim's pid can be checked here: it was written on this host, and not copied with the directory. */
-const isNear = ({ path, place }: Claim, directory: string, here: string): boolean =>
-  place === here && (path === undefined || path === directory)
+const isNear = ({ path, place }: Claim, directory: string, here: string): Effect.Effect<boolean> => {
+  if (place !== here) return Effect.succeed(false)
+  return path === undefined || path === directory ? Effect.succeed(true) : isSameDirectory(path, directory)
+}
 
 /**
- * Watches a claim with another path for updates: either its writer holds this directory under another path, such as a bind
- * mount, or the claim was copied together with the directory.
+ * Watches a claim whose path leads elsewhere for updates: either its writer sees this directory under another path, as in a
+ * container, or the claim was copied together with the directory.
  */
 const isDead =
   (directory: string, here: string, times: DirectoryLockTimes) =>
-  ({ claim, name }: Found) => {
-    const file = join(claimsOf(directory), name)
-    if (Option.isNone(claim)) return isSilent(file, times)
-    const { path = directory, pid, start } = claim.value
-    if (isNear(claim.value, directory, here)) return Effect.map(isSame(pid, start), (alive) => !alive)
-    return Effect.tap(isSilent(file, times), (silent) =>
-      silent && path !== directory
-        ? Effect.logInfo(`${directory} was copied from ${path}: ignoring the lock of process ${pid} in it`)
-        : Effect.void
-    )
-  }
+  ({ claim, name }: Found) =>
+    Effect.gen(function* () {
+      const file = join(claimsOf(directory), name)
+      if (Option.isNone(claim)) return yield* isSilent(file, times)
+      const { path = directory, pid, start } = claim.value
+      if (yield* isNear(claim.value, directory, here)) return !(yield* isSame(pid, start))
+      const silent = yield* isSilent(file, times)
+      if (silent && path !== directory)
+        yield* Effect.logInfo(`${directory} was copied from ${path}: ignoring the lock of process ${pid} in it`)
+      return silent
+    })
 
 const write = (directory: string, name: string, claim: Claim) =>
   Effect.gen(function* () {
@@ -209,9 +218,12 @@ export const isHeld = (directory: string): Effect.Effect<boolean> =>
     const here = yield* place
     const found = yield* list(directory)
     const alive = yield* Effect.forEach(found, ({ claim }) =>
-      Option.isSome(claim) && isNear(claim.value, directory, here)
-        ? isSame(claim.value.pid, claim.value.start)
-        : Effect.succeed(false)
+      Option.isNone(claim)
+        ? Effect.succeed(false)
+        : Effect.if(isNear(claim.value, directory, here), {
+            onTrue: () => isSame(claim.value.pid, claim.value.start),
+            onFalse: () => Effect.succeed(false)
+          })
     )
     return alive.some((held) => held)
   }).pipe(Effect.orElseSucceed(() => false))

@@ -14,7 +14,7 @@ const quick = { beat: "50 millis", silence: "300 millis" } as const
 const claimsIn = (directory: string) => readdirSync(claimsOf(directory)).filter((name) => name.endsWith(".json"))
 
 /** Writes a claim as another process would. */
-const plant = (directory: string, name: string, claim: { pid: number; start: string; place: string }) =>
+const plant = (directory: string, name: string, claim: { pid: number; start: string; place: string; path?: string }) =>
   Effect.promise(async () => {
     await mkdir(claimsOf(directory), { recursive: true })
     const file = join(claimsOf(directory), `${name}.json`)
@@ -78,6 +78,22 @@ describe("the lock on a directory", () => {
       const refused = yield* Effect.flip(acquire(name, quick))
       assert.match(refused.message, new RegExp(`is in use by process ${process.pid} on `))
       assert.isTrue(yield* isHeld(original))
+    })
+  )
+
+  it.scopedLive("is held under another name of the directory by a living process that shows no heartbeat", () =>
+    Effect.gen(function* () {
+      const parent = yield* scratch
+      const [original, name] = [join(parent, "original"), join(parent, "name")]
+      yield* Effect.promise(async () => {
+        await mkdir(original)
+        await symlink(original, name)
+      })
+      const file = yield* plant(original, "000000000000001", { ...(yield* living), path: original })
+      utimesSync(file, 1_000_000, 1_000_000)
+      assert.isTrue(yield* isHeld(name))
+      assert.strictEqual((yield* Effect.flip(acquire(name, quick)))._tag, "DirectoryHeld")
+      assert.strictEqual(claimsIn(original).length, 1)
     })
   )
 
