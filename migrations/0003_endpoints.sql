@@ -29,3 +29,6 @@ create table endpoint (
 
 -- The endpoints of a customer. Used by every send to a customer.
 create index endpoint_customer on endpoint (customer, id);
+
+-- Disabled endpoints, newest first. Used by the incidents of Mission Control.
+create index endpoint_disabled on endpoint (id) where disabled_at is not null;
