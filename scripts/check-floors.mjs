@@ -30,7 +30,7 @@ const inside = {
     ["claim", "admin", "why"],
     ["handoff"],
     ["enqueue"],
-    ["batch", "events"]
+    ["batch", "events", "endpoints"]
   ],
   http: [
     ["."],

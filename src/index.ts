@@ -22,6 +22,8 @@ export { Hints } from "./database/Hints.js"
 export * as Fleet from "./fleet/FleetClient.js"
 /** Handlers that send the jobs of a kind to a URL, as signed requests. */
 export * as Push from "./gateway/push/Push.js"
+/** Webhooks to the endpoints of customers. */
+export * as Webhook from "./gateway/push/Webhook.js"
 /** The handler of the kind `cmd_exec`, which runs allowed executables on this machine. */
 export * as CmdExec from "./handlers/CmdExec.js"
 /** Events: declare them, publish them, and subscribe to them with handlers. */
@@ -40,6 +42,8 @@ export { QueueWaits } from "./history/QueueWaits.js"
 export * as Health from "./http/server/Health.js"
 export { Operations } from "./queue/admin/Operations.js"
 export { Batches } from "./queue/batch/Batches.js"
+export { type Endpoint, EndpointNotFound, InvalidEndpoint } from "./queue/endpoints/Endpoint.js"
+export { Endpoints } from "./queue/endpoints/Endpoints.js"
 export { EventNotFound, Events, InvalidEvent, NotSubscribed } from "./queue/events/Events.js"
 export { DirectHandoff } from "./queue/handoff/DirectHandoff.js"
 /** Kinds of jobs, and how to enqueue them and wait for their results. */

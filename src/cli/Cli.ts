@@ -13,6 +13,7 @@ const commands: Readonly<Record<string, () => Promise<{ readonly command: Comman
   init: () => import("./init/InitCommand.js"),
   enqueue: () => import("./jobs/EnqueueCommand.js"),
   publish: () => import("./jobs/PublishCommand.js"),
+  endpoints: () => import("./jobs/EndpointsCommand.js"),
   events: () => import("./jobs/EventsCommand.js"),
   jobs: () => import("./jobs/JobsCommand.js"),
   batches: () => import("./jobs/BatchesCommand.js"),

@@ -2,6 +2,7 @@ import { type Clock, Context, Effect, Exit, type Layer, ManagedRuntime } from "e
 import { makeGenerator } from "../core/Ids.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
+import type { Endpoints } from "../queue/endpoints/Endpoints.js"
 import type { Events } from "../queue/events/Events.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -31,6 +32,7 @@ export type Ports =
   | Workflows
   | Batches
   | Events
+  | Endpoints
   | Schedules
   | Kinds
   | Transactions

@@ -1,4 +1,5 @@
 import { Predicate } from "effect"
+import { webhookHandler } from "./EndpointAdmin.js"
 import type { EventDefinition } from "./EventDefinition.js"
 import { type JobOptions, job } from "./JobDefinition.js"
 import { type CoreHandler, coreOf, type Run, type RunInTransaction } from "./PromiseHandler.js"
@@ -19,6 +20,7 @@ const made = ({ call, name, options, run }: Recipe): Handler | undefined => {
       options as WorkflowOptions<unknown, unknown, unknown>,
       run as (payload: unknown, step: Step) => Promise<unknown>
     )
+  if (call === "webhooks") return webhookHandler()
   if (call === "on") {
     const given = options as { readonly event: EventDefinition<unknown>; readonly options: OnOptions<unknown> }
     return on(given.event, given.options, run as Run<unknown, unknown>)

@@ -31,6 +31,8 @@ export interface JobFilter {
   readonly payload?: unknown
   /** Jobs with exactly this dedupe key. */
   readonly dedupe?: string | undefined
+  /** Jobs with exactly this key. */
+  readonly key?: string | undefined
   /** Jobs that the process with this id runs or has completed. */
   readonly pod?: string | undefined
   /** Jobs with this text in the last error, case-insensitive. */

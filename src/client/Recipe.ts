@@ -9,7 +9,7 @@ export const recipe: unique symbol = Symbol.for("nightshift/client/recipe")
 
 /** The call that made a handler, and its arguments. */
 export interface Recipe {
-  readonly call: "handle" | "handleInTransaction" | "workflow" | "push" | "on"
+  readonly call: "handle" | "handleInTransaction" | "workflow" | "push" | "on" | "webhooks"
   readonly name: string
   readonly options: unknown
   /** The function that runs jobs, or the endpoint that they are sent to. */

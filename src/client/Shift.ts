@@ -15,6 +15,7 @@ import { Workflows } from "../queue/workflow/Workflows.js"
 import { ClusterConfig } from "../worker/ClusterConfig.js"
 import { explain } from "../worker/Explain.js"
 import * as BatchAdmin from "./BatchAdmin.js"
+import * as EndpointAdmin from "./EndpointAdmin.js"
 import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import * as Publishing from "./EventDefinition.js"
@@ -82,6 +83,8 @@ export interface Shift {
   readonly batches: BatchAdmin.BatchAdmin
   /** Create, change, pause and trigger recurring jobs at run time. */
   readonly schedules: ScheduleAdmin.ScheduleAdmin
+  /** Endpoints of customers, and webhooks to them. */
+  readonly endpoints: EndpointAdmin.EndpointAdmin
   /**
    * Starts an execution of a workflow, or finds the existing one with its key. With `tx` it starts when that transaction
    * commits.
@@ -335,6 +338,7 @@ export const make = (
     queues: QueueAdmin.make(engine),
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
+    endpoints: EndpointAdmin.make(engine),
     close,
     [Symbol.asyncDispose]: close
   }

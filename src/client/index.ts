@@ -6,12 +6,23 @@ export type { Issue } from "../core/Issues.js"
 export * as Outcome from "../core/Outcome.js"
 export type { FollowUp } from "../core/StoredJob.js"
 export type { HandlerLog, LogLine } from "../handlers/PromiseContext.js"
+export type { EndpointPatch, NewEndpoint } from "../queue/endpoints/Endpoint.js"
 export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/settings/QueueLimits.js"
 export type { TagChanges, Tags } from "../queue/workflow/Execution.js"
 export type { Schedule } from "../schedule/ScheduleSettings.js"
 export type { Log, LogSink } from "../telemetry/LogSink.js"
 export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"
 export { type Connect, type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
+export {
+  type EndpointAdmin,
+  type EndpointFilter,
+  type EndpointView,
+  type EndpointWithSecretView,
+  type RotateOptions,
+  type SendOptions,
+  type SentWebhook,
+  webhookHandler
+} from "./EndpointAdmin.js"
 export type {
   DedupeOptions,
   Enqueueable,

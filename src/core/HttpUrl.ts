@@ -10,3 +10,9 @@ export const parse = (text: string, base?: URL): URL | undefined => {
     return undefined
   }
 }
+
+/** Parses an http or https URL without credentials. */
+export const plain = (text: string): URL | undefined => {
+  const url = parse(text)
+  return url !== undefined && url.username === "" && url.password === "" ? url : undefined
+}

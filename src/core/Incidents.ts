@@ -233,9 +233,25 @@ const ofClocks = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Incident> => 
   return [{ key: "clocks", text, place, severity: "notice", jobs: 0, age: 0 }]
 }
 
+const ofEndpoints = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Incident> => {
+  const disabled = warnings.filter(({ code }) => code === "endpoint_disabled")
+  const [first] = disabled
+  if (first === undefined) return []
+  const ids = disabled.map(({ subject }) => subject).sort()
+  const text = disabled.length === 1 ? first.message : `${disabled.length} endpoints of customers are disabled.`
+  const place =
+    disabled.length === 1
+      ? { page: `endpoints/${first.subject}` }
+      : { page: "endpoints", query: { standing: "disabled" } }
+  return [{ key: `endpoints ${ids.join(" ")}`, text, place, severity: "notice", jobs: disabled.length, age: 0 }]
+}
+
+/** Warnings that are described by the functions above. */
+const described = ["unserved_queue", "clock_offset", "endpoint_disabled"]
+
 const ofOthers = (warnings: ReadonlyArray<Warning>): ReadonlyArray<Incident> =>
   warnings
-    .filter(({ code }) => code !== "unserved_queue" && code !== "clock_offset")
+    .filter(({ code }) => !described.includes(code))
     .map(({ code, message }) => ({
       key: `warning ${code}`,
       text: message,
@@ -376,6 +392,7 @@ export const of = (known: Known, now: number): ReadonlyArray<Incident> => {
   return ranked([
     ...ofOthers(warnings),
     ...ofClocks(warnings),
+    ...ofEndpoints(warnings),
     ...(pods === undefined ? [] : ofLostPods(pods, running, nameOf, now)),
     ...ofQueues(queues, unservedOf(warnings), series, now),
     ...ofGroups(groups, now),

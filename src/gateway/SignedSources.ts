@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto"
 import { Data } from "effect"
+import * as SigningKey from "../core/SigningKey.js"
 import { digestOf, isAmong } from "./ConstantTime.js"
 import type { SignatureStyle } from "./config/Declarations.js"
 
@@ -22,13 +23,8 @@ export type Verdict = Data.TaggedEnum<{
 export const Verdict = Data.taggedEnum<Verdict>()
 
 /** Returns the signing key of a secret, or undefined if the secret is malformed. */
-export const keyOf = (style: SignatureStyle, secret: string): Buffer | undefined => {
-  if (style !== "standard") return Buffer.from(secret)
-  const text = secret.replace(/^whsec_/, "")
-  const key = Buffer.from(text, "base64")
-  const readsBack = key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "")
-  return readsBack && key.length >= 24 && key.length <= 64 ? key : undefined
-}
+export const keyOf = (style: SignatureStyle, secret: string): Buffer | undefined =>
+  style === "standard" ? SigningKey.keyOf(secret) : Buffer.from(secret)
 
 const headerOf = (headers: Headers, name: string): string | undefined => {
   const value = headers[name]

@@ -24,6 +24,10 @@ export const refusedType = (type: string | undefined, encoding: string | undefin
   return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
 }
 
+/** Whether a request whose body is optional has none. */
+export const isEmpty = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =>
+  headers["content-type"] === undefined && (headers["content-length"] ?? "0") === "0"
+
 /** A stream whose end says whether it is complete: that of node, or one made from a web standard request. */
 type Source = Readable & { readonly complete?: boolean }
 

@@ -12,6 +12,7 @@ import * as OperationsMemory from "./admin/OperationsMemory.js"
 import * as BatchesMemory from "./batch/BatchesMemory.js"
 import { claimedOf, ownAttempt } from "./claim/AttemptsMemory.js"
 import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
+import * as EndpointsMemory from "./endpoints/EndpointsMemory.js"
 import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
 import * as EventsMemory from "./events/EventsMemory.js"
@@ -351,5 +352,6 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   queue,
   BatchesMemory.layer,
   EventsMemory.layer,
+  EndpointsMemory.layer,
   WorkflowsMemory.layer
 )

@@ -20,6 +20,7 @@ import * as CoolingPg from "./claim/CoolingPg.js"
 import { HeldLeases } from "./claim/HeldLeases.js"
 import * as NextDuePg from "./claim/NextDuePg.js"
 import * as DeadSessions from "./DeadSessions.js"
+import * as EndpointsPg from "./endpoints/EndpointsPg.js"
 import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
@@ -317,7 +318,8 @@ export const layer: Layer.Layer<
       Layer.provideMerge(BatchesPg.layer, Layer.scoped(Queue, make)),
       JobAdminPg.layer,
       OperationsPg.layer,
-      EventsPg.layer
+      EventsPg.layer,
+      EndpointsPg.layer
     )
   ),
   Layer.provideMerge(QueuesPg.layer),

@@ -1,5 +1,6 @@
 import type { Operations } from "./admin/Operations.js"
 import type { Batches } from "./batch/Batches.js"
+import type { Endpoints } from "./endpoints/Endpoints.js"
 import type { Events } from "./events/Events.js"
 import type { JobAdmin } from "./JobAdmin.js"
 import type { Kinds } from "./Kinds.js"
@@ -23,5 +24,6 @@ export type QueuePorts =
   | Operations
   | Batches
   | Events
+  | Endpoints
   | Workflows
   | Kinds

@@ -11,6 +11,7 @@ import type { MinuteBuckets } from "../history/MinuteBuckets.js"
 import * as MinuteBucketsMemory from "../history/MinuteBucketsMemory.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
+import type { Endpoints } from "../queue/endpoints/Endpoints.js"
 import type { Events } from "../queue/events/Events.js"
 import { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
@@ -47,6 +48,7 @@ export type TestPorts =
   | Operations
   | Batches
   | Events
+  | Endpoints
   | Workflows
   | Kinds
   | Routes

@@ -2,6 +2,7 @@ import type { SqlClient } from "@effect/sql/SqlClient"
 import type { PgClient } from "@effect/sql-pg/PgClient"
 import { ConfigProvider, Context, DefaultServices, Effect, FiberRef, Layer, Option, Redacted, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import * as AuditPg from "../access/AuditPg.js"
 import type { Tokens } from "../access/Tokens.js"
 import * as TokensPg from "../access/TokensPg.js"
 import * as ClusterPg from "../cluster/ClusterPg.js"
@@ -24,6 +25,7 @@ import * as HistoryPg from "../history/HistoryPg.js"
 import type { HistoryPorts } from "../history/HistoryPorts.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
+import type { Endpoints } from "../queue/endpoints/Endpoints.js"
 import type { Events } from "../queue/events/Events.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
@@ -78,6 +80,7 @@ type QueuePorts =
   | Operations
   | Batches
   | Events
+  | Endpoints
   | Workflows
   | Kinds
   | Routes
@@ -115,7 +118,8 @@ const urlFromConfig = Layer.unwrapEffect(
 
 const migrated = Layer.effectDiscard(Effect.flatMap(Migrations, (migrations) => patiently(migrations.migrate)))
 
-const inbox = Layer.merge(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer)
+// The audit log is for handlers that change what operators see, such as endpoints.
+const inbox = Layer.mergeAll(Layer.provide(StoragePg.layer, UploadsConfig.layer), TokensPg.layer, AuditPg.layer)
 
 /** Database settings. Absent ones are read from the environment. */
 export interface ClientOptions {

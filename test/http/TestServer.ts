@@ -36,6 +36,7 @@ import * as Server from "../../src/http/server/Server.js"
 import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
+import type { Endpoints } from "../../src/queue/endpoints/Endpoints.js"
 import type { Events } from "../../src/queue/events/Events.js"
 import type { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -142,7 +143,18 @@ type Config = typeof ServerConfig.Service
 type Access = typeof AccessConfig.Service
 export type Configs = Partial<Config & Access>
 
-type JobActs = Queue | Queues | JobAdmin | Operations | Batches | Events | Workflows | Kinds | Routes | Transactions
+type JobActs =
+  | Queue
+  | Queues
+  | JobAdmin
+  | Operations
+  | Batches
+  | Events
+  | Endpoints
+  | Workflows
+  | Kinds
+  | Routes
+  | Transactions
 type JobPorts = JobActs | JobSearch | JobLogs | JobOverview | JobDiagnosis
 type QueuePorts = JobPorts | Schedules | RateLimits | Wakeups.Wakeups | Hints
 export type Ports = QueuePorts | Pods | Leadership | HistoryPorts | Sessions | Audit | Idempotency | SavedViews

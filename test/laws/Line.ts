@@ -6,6 +6,7 @@ import type { StoredJob } from "../../src/core/StoredJob.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
 import { Batches } from "../../src/queue/batch/Batches.js"
+import { Endpoints } from "../../src/queue/endpoints/Endpoints.js"
 import { Events } from "../../src/queue/events/Events.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -31,6 +32,7 @@ export type Ports =
   | Operations
   | Batches
   | Events
+  | Endpoints
   | Workflows
   | Kinds
   | Routes
@@ -57,6 +59,7 @@ export interface Line {
   readonly operations: typeof Operations.Service
   readonly batches: typeof Batches.Service
   readonly events: typeof Events.Service
+  readonly endpoints: typeof Endpoints.Service
   readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly logs: typeof JobLogs.Service
@@ -109,6 +112,7 @@ const open = ({ advance, setBack }: Clocks, name: string): Effect.Effect<Line, n
     const operations = yield* Operations
     const batches = yield* Batches
     const events = yield* Events
+    const endpoints = yield* Endpoints
     const workflows = yield* Workflows
     const kinds = yield* Kinds
     const logs = yield* JobLogs
@@ -159,6 +163,7 @@ const open = ({ advance, setBack }: Clocks, name: string): Effect.Effect<Line, n
       operations,
       batches,
       events,
+      endpoints,
       workflows,
       kinds,
       logs,

@@ -7,6 +7,7 @@ import { childrenLaws } from "./ChildrenLaws.js"
 import { claimLaws } from "./ClaimLaws.js"
 import { dedupeLaws } from "./DedupeLaws.js"
 import { depthLaws } from "./DepthLaws.js"
+import { endpointLaws } from "./EndpointLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
 import { eventLaws } from "./EventLaws.js"
 import { eventWaitLaws } from "./EventWaitLaws.js"
@@ -57,6 +58,7 @@ const chapters = {
   operations: operationsLaws,
   batches: batchLaws,
   events: eventLaws,
+  "endpoints of customers": endpointLaws,
   "waits for events": eventWaitLaws,
   "events in windows": eventWindowLaws,
   undo: undoLaws,

@@ -4,6 +4,7 @@ import { connect, disconnect } from "./Live"
 import { Audit } from "./pages/Audit"
 import { Bots } from "./pages/Bots"
 import { Database } from "./pages/Database"
+import { EndpointPage, Endpoints } from "./pages/Endpoints"
 import { Event as EventPage, Events } from "./pages/Events"
 import { Execution } from "./pages/Execution"
 import { Fleet } from "./pages/Fleet"
@@ -94,6 +95,8 @@ const Page = ({ route }: { readonly route: Route }) => {
       return <Jobs key={name} route={route} title="Dead" preset={{ state: ["dead"] }} />
     case "workflows":
       return id === undefined ? <Workflows route={route} /> : <Execution key={id} id={id} />
+    case "endpoints":
+      return id === undefined ? <Endpoints route={route} /> : <EndpointPage key={id} id={id} route={route} />
     case "events":
       return id === undefined ? <Events route={route} /> : <EventPage key={id} id={id} />
     case "schedules":

@@ -12,6 +12,7 @@ const destinations: Readonly<Record<string, readonly [path: string, name: string
   w: ["workflows", "workflows"],
   s: ["schedules", "schedules"],
   e: ["events", "events"],
+  n: ["endpoints", "endpoints"],
   p: ["pods", "processes"],
   d: ["dead", "dead jobs"],
   b: ["bots", "bots"],

@@ -21,10 +21,11 @@ export const places: ReadonlyArray<readonly [group: string, ReadonlyArray<readon
     ]
   ],
   [
-    "Incoming",
+    "Gateway",
     [
       ["bots", "Bots"],
-      ["uploads", "Uploads"]
+      ["uploads", "Uploads"],
+      ["endpoints", "Endpoints"]
     ]
   ],
   [

@@ -11,6 +11,7 @@ import type { ScheduleView } from "../../http/admin/ScheduleView.js"
 import type { SnoozeView } from "../../http/admin/SnoozesRoutes.js"
 import type { BotView, DeliveryView, SourceView } from "../../http/bots/BotsRoutes.js"
 import type { FleetView } from "../../http/fleet/FleetRoutes.js"
+import type { EndpointView } from "../../http/jobs/EndpointView.js"
 import type { EventDetailsView, EventView } from "../../http/jobs/EventView.js"
 import type { ActedJob as ActedJobView, JobsPage, WaitsView } from "../../http/jobs/JobsRoutes.js"
 import type { JobView } from "../../http/jobs/JobView.js"
@@ -23,6 +24,7 @@ import type { ExecutionSummaryView, ExecutionView, StateCountsView } from "../..
 
 // Responses of the API, as the contract encodes them.
 export type Job = typeof JobView.Encoded
+export type Endpoint = typeof EndpointView.Encoded
 export type PublishedEvent = typeof EventView.Encoded
 export type EventDetails = typeof EventDetailsView.Encoded
 export type Attempt = Job["history"][number]

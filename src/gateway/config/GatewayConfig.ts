@@ -48,6 +48,14 @@ export const settings = {
     },
     readAllowance
   ),
+  endpointDisableAfter: Setting.duration(
+    {
+      key: "ENDPOINT_DISABLE_AFTER",
+      about:
+        "Disables an endpoint of a customer when all attempts to send to it have failed for this long, and at least ten. 0 never does."
+    },
+    "5d"
+  ),
   telegramApi: Setting.text(
     { key: "TELEGRAM_API_URL", about: "Base URL of the Telegram Bot API." },
     "https://api.telegram.org",

@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Redacted } from "effect"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Outcome from "../../core/Outcome.js"
+import * as SigningKey from "../../core/SigningKey.js"
 import { limits } from "../../core/StoredJob.js"
 import * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
@@ -33,20 +34,14 @@ const maxSecrets = 16
 const secretsOf = ({ secret }: PushOptions): ReadonlyArray<string> =>
   (Redacted.isRedacted(secret) ? [secret] : secret).map(Redacted.value)
 
-const urlOf = (text: string | URL): URL | undefined => {
-  const url = HttpUrl.parse(String(text))
-  return url !== undefined && url.username === "" && url.password === "" ? url : undefined
-}
-
 /** Returns the invalid option and what is wrong with it, or undefined. Never includes a secret. */
 export const fault = (options: PushOptions): readonly [option: keyof PushOptions, message: string] | undefined => {
-  if (urlOf(options.url) === undefined)
+  if (HttpUrl.plain(String(options.url)) === undefined)
     return ["url", `url must be an http or https URL without credentials, got ${JSON.stringify(String(options.url))}.`]
   const secrets = secretsOf(options)
   if (secrets.length === 0 || secrets.length > maxSecrets)
     return ["secret", `secret must have 1 to ${maxSecrets} secrets, got ${secrets.length}.`]
-  if (secrets.some((secret) => keyOf("standard", secret) === undefined))
-    return ["secret", "secret must be whsec_ followed by 24 to 64 bytes in base64, as Standard Webhooks requires."]
+  if (secrets.some((secret) => keyOf("standard", secret) === undefined)) return ["secret", `secret ${SigningKey.rule}.`]
   if (options.throttles !== undefined && !scopes.includes(options.throttles))
     return ["throttles", `throttles must be queue, key or job, got ${JSON.stringify(options.throttles)}.`]
   return undefined
@@ -55,9 +50,11 @@ export const fault = (options: PushOptions): readonly [option: keyof PushOptions
 /** Characters of a response that an error quotes. */
 const quotedCharacters = 1_000
 
-const quoted = ({ body }: Response): string => body.toString("utf8").slice(0, quotedCharacters).trim()
+/** The beginning of a response, for an error. */
+export const quoted = ({ body }: Response): string => body.toString("utf8").slice(0, quotedCharacters).trim()
 
-const waitIn = ({ headers }: Response, now: number, most?: number): Duration.Duration | undefined => {
+/** The delay that a response asks for: at most an hour, unless `most` says otherwise. */
+export const waitIn = ({ headers }: Response, now: number, most?: number): Duration.Duration | undefined => {
   const seconds = RetryAfter.secondsIn(headers["retry-after"], now, most)
   return seconds === undefined ? undefined : Duration.seconds(seconds)
 }
@@ -130,7 +127,8 @@ const bodyOf = (kind: JobKind<never>, payload: unknown, job: JobContext, now: nu
     }
   })
 
-const open = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
+/** A client that reaches public addresses, and those of HTTP_HANDLER_ALLOW. */
+export const client = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
 
 /**
  * Makes a handler that sends each job to a URL, signed as Standard Webhooks requires. The payload is sent as it is stored. A
@@ -164,7 +162,7 @@ export const make = <A>(kind: JobKind<A>, options: PushOptions): Handler.Handler
       return outcomeOf(url.host, response, scope, yield* Clock.currentTimeMillis)
     })
 
-  // `open` cannot fail, so an invalid setting aborts the start of the process.
-  const opened = Effect.map(Effect.orDie(open), run)
+  // Opening cannot fail, so an invalid setting aborts the start of the process.
+  const opened = Effect.map(Effect.orDie(client), run)
   return { ...Handler.scoped(given as unknown as JobKind<unknown>, opened), keepsStored: true }
 }

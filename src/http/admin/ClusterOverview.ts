@@ -5,6 +5,8 @@ import { shortPod } from "../../core/Ids.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { ReplicaState } from "../../database/Replica.js"
 import { DatabaseHealth } from "../../history/DatabaseHealth.js"
+import type { Endpoint } from "../../queue/endpoints/Endpoint.js"
+import { Endpoints } from "../../queue/endpoints/Endpoints.js"
 import { Queue } from "../../queue/Queue.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
 import { unservedAmong } from "../../worker/loops/Rebalancer.js"
@@ -15,7 +17,7 @@ export interface Warning {
   /** A stable code for programs. */
   readonly code: string
   readonly message: string
-  /** What it is about: the name of a queue or the id of a pod. */
+  /** What it is about: the name of a queue, or the id of a pod or an endpoint. */
   readonly subject?: string
 }
 
@@ -43,7 +45,24 @@ const unusedReplica = (replica: ReplicaState | undefined): ReadonlyArray<Warning
         }
       ]
 
-/** The live pods, and warnings about queues that no pod serves, clocks that are off and a replica that is not used. */
+/** Endpoints that are reported at most. */
+const maxEndpoints = 100
+
+const disabledText = { failing: "its attempts have failed for days", gone: "it responded 410 Gone" }
+
+/** Endpoints that no operator has disabled. */
+const disabledEndpoint = ({ customer, disabledBecause, id, url }: Endpoint): ReadonlyArray<Warning> =>
+  disabledBecause === undefined || disabledBecause === "operator"
+    ? []
+    : [
+        {
+          code: "endpoint_disabled",
+          message: `The endpoint ${new URL(url).host}${customer === undefined ? "" : ` of ${customer}`} is disabled: ${disabledText[disabledBecause]}.`,
+          subject: id
+        }
+      ]
+
+/** The live pods, and warnings about queues that no pod serves, clocks that are off, a replica that is not used and endpoints that are disabled. */
 export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOverview")<
   ClusterOverview,
   {
@@ -56,13 +75,14 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
   static readonly layer: Layer.Layer<
     ClusterOverview,
     never,
-    Pods | Leadership | Queue | ClusterConfig | DatabaseHealth
+    Pods | Leadership | Queue | Endpoints | ClusterConfig | DatabaseHealth
   > = Layer.effect(
     ClusterOverview,
     Effect.gen(function* () {
       const pods = yield* Pods
       const leadership = yield* Leadership
       const queue = yield* Queue
+      const endpoints = yield* Endpoints
       const { lease } = yield* ClusterConfig
       const { replica } = yield* DatabaseHealth
       return {
@@ -70,6 +90,11 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
           const live = yield* pods.live(lease)
           const leader = yield* leadership.leader
           const unserved = yield* Effect.provideService(unservedAmong(live), Queue, queue)
+          const disabled = yield* Effect.catchTag(
+            endpoints.list({ standing: "disabled", limit: maxEndpoints }),
+            "BadCursor",
+            Effect.die
+          )
           const now = yield* Clock.currentTimeMillis
           return {
             pods: live.map((pod) => podView(pod, leader, now)),
@@ -80,7 +105,8 @@ export class ClusterOverview extends Context.Tag("nightshift/http/ClusterOvervie
                 subject: name
               })),
               ...live.flatMap(offClock),
-              ...unusedReplica(yield* replica)
+              ...unusedReplica(yield* replica),
+              ...disabled.endpoints.flatMap(disabledEndpoint)
             ]
           }
         })

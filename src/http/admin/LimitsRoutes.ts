@@ -1,7 +1,6 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Duration, Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import * as DurationText from "../../core/DurationText.js"
@@ -80,10 +79,6 @@ const viewOf = ({ dryUntil, ...state }: LimitState): LimitView => ({ ...state, d
 /** A limit as stored in the audit log: the fields that operators set. */
 const summaryOf = ({ capacity, rate, tuned }: LimitState) => ({ capacity, rate, tuned })
 
-/** The body is optional. */
-const isEmpty = ({ headers }: HttpServerRequest.HttpServerRequest) =>
-  headers["content-type"] === undefined && (headers["content-length"] ?? "0") === "0"
-
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "limits">,
   never,
@@ -124,7 +119,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
-          const { duration = 0 } = isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, maxBodyBytes)
+          const { duration = 0 } = Body.isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, maxBodyBytes)
           return viewOf(yield* drain(path.scope, Duration.millis(duration)))
         })
       )

@@ -21,6 +21,7 @@ const common = {
   until: instant("until"),
   diedBefore: instant("diedBefore"),
   dedupe: text("dedupe"),
+  key: text("key"),
   pod: text("pod"),
   text: text("text"),
   search: text("search"),

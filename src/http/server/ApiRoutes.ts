@@ -25,6 +25,7 @@ import * as Forwarding from "../fleet/Forwarding.js"
 import * as BatchesRoutes from "../jobs/BatchesRoutes.js"
 import * as BulkRoutes from "../jobs/BulkRoutes.js"
 import { CountsCache } from "../jobs/CountsCache.js"
+import * as EndpointsRoutes from "../jobs/EndpointsRoutes.js"
 import * as GroupsRoutes from "../jobs/GroupsRoutes.js"
 import * as JobsRoutes from "../jobs/JobsRoutes.js"
 import { ListCache } from "../jobs/ListCache.js"
@@ -51,6 +52,7 @@ const Api = HttpApi.make("nightshift")
   .add(BulkRoutes.group)
   .add(BatchesRoutes.group)
   .add(PublishRoutes.group)
+  .add(EndpointsRoutes.group)
   .add(GroupsRoutes.group)
   .add(ViewsRoutes.group)
   .add(QueuesRoutes.group)
@@ -93,6 +95,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     BulkRoutes.layer,
     BatchesRoutes.layer,
     PublishRoutes.layer,
+    EndpointsRoutes.layer,
     WorkflowsRoutes.layer,
     StreamRoutes.layer,
     GroupsRoutes.layer,

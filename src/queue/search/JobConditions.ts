@@ -42,6 +42,7 @@ const isNowhere = (filter: JobFilter) =>
     filter.search ?? "",
     filter.shape ?? "",
     filter.dedupe ?? "",
+    filter.key ?? "",
     filter.payload === undefined ? "" : JSON.stringify(filter.payload)
   ].some((text) => isUnstorable(text) || text.includes("\\u0000"))
 
@@ -72,6 +73,7 @@ export const conditions = (
   if (filter.until !== undefined) all.push(sql`j.created_at < ${instant(filter.until)}`)
   if (filter.diedBefore !== undefined) all.push(sql`j.finished_at < ${instant(filter.diedBefore)}`)
   if (filter.dedupe !== undefined) all.push(sql`j.dedupe_key = ${filter.dedupe}`)
+  if (filter.key !== undefined) all.push(sql`j.key = ${filter.key}`)
   if (filter.pod !== undefined) all.push(isId(filter.pod) ? sql`j.pod_id = ${filter.pod}` : sql`false`)
   if (filter.payload !== undefined) all.push(sql`j.payload @> ${JSON.stringify(filter.payload)}::jsonb`)
   if (filter.text !== undefined) all.push(sql`position(lower(${filter.text}) in lower(j.last_error)) > 0`)

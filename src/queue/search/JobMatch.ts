@@ -40,6 +40,7 @@ export const matches = (row: JobRow, filter: JobFilter, now: number): boolean =>
   (filter.until === undefined || row.createdAt < filter.until) &&
   (filter.diedBefore === undefined || (row.finishedAt !== undefined && row.finishedAt < filter.diedBefore)) &&
   (filter.dedupe === undefined || row.dedupe?.key === filter.dedupe) &&
+  (filter.key === undefined || row.key === filter.key) &&
   (filter.pod === undefined || (row.run?.pod ?? row.ranOn) === filter.pod) &&
   (filter.text === undefined || (row.lastError ?? "").toLowerCase().includes(filter.text.toLowerCase())) &&
   (filter.search === undefined || isFound(row, filter.search)) &&
