@@ -67,6 +67,7 @@ const make = Effect.gen(function* () {
     unsubscribe: (event, kind) => inMain((port) => port.unsubscribe(event, kind)),
     subscriptions: inMain((port) => port.subscriptions),
     fill: inMain((port) => port.fill),
+    closeWindows: inMain((port) => port.closeWindows),
     get: (id) => inMain((port) => port.get(id)),
     list: (request) => inMain((port) => port.list(request)),
     replay: (id, kind) => inMain((port) => port.replay(id, kind)),
