@@ -16,8 +16,10 @@ describe("nightshift publish and events", () => {
       yield* Effect.promise(() => client.connect())
       yield* Effect.promise(() =>
         client.query(`insert into nightshift.kind (name, queue, version, max_attempts, registered_at, updated_at)
-            values ('mail', 'default', 1, 5, now(), now());
-          insert into nightshift.subscription (event, kind, created_at, updated_at) values ('paid', 'mail', now(), now())`)
+            values ('mail', 'default', 1, 5, now(), now()), ('digest', 'default', 2, 5, now(), now());
+          insert into nightshift.subscription (event, kind, created_at, updated_at) values ('paid', 'mail', now(), now());
+          insert into nightshift.subscription (event, kind, created_at, updated_at, debounce, most, by_paths)
+            values ('sold', 'digest', now(), now(), 10000, 50, '[["customer"]]')`)
       )
       yield* Effect.promise(() => client.end())
       const paid = ["publish", "paid", "--data", '{"order":7}', "--id", "p1"]
@@ -28,7 +30,12 @@ describe("nightshift publish and events", () => {
       expect((yield* run("events", "show", id)).stdout).toMatch(
         /\ndata +\{"order":7\}\nmail +pending \S+\nmail \(replay\) +pending \S+\n$/
       )
-      expect((yield* run("events", "subscribers")).stdout).toMatch(/\npaid +mail /)
+      const subscribers = (yield* run("events", "subscribers")).stdout
+      expect(subscribers).toMatch(/\npaid +mail .* -\n/)
+      expect(subscribers).toMatch(/\nsold +digest .* after 10s, at most 50 by data\.customer\n/)
+      const sold = (yield* run("publish", "sold")).stdout
+      const [, waiting = ""] = /^published (\S+): 0 jobs, waits for further events for 1\n$/.exec(sold) ?? []
+      expect((yield* run("events", "show", waiting)).stdout).toMatch(/\ndigest +waits for further events\n$/)
       expect((yield* run("events", "unsubscribe", "paid", "mail")).stdout).toBe("mail no longer receives paid\n")
       const gone = yield* run("events", "unsubscribe", "paid", "mail")
       expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining('"mail" does not subscribe') })

@@ -2,6 +2,7 @@ import { Effect, Schema } from "effect"
 import { describe, expect, expectTypeOf, it } from "vitest"
 import { z } from "zod"
 import { connect, event, on, worker } from "../../src/client/index.js"
+import { make as decoder } from "../../src/handlers/Decode.js"
 import * as Event from "../../src/handlers/Event.js"
 import { testShift } from "../../src/testing/index.js"
 import { useDatabase } from "./ClientDatabase.js"
@@ -85,14 +86,19 @@ describe("events with debounce, in a test", () => {
 
   it("have the types of their form with Effect", () => {
     const Paid = Event.make("order.paid", Schema.Struct({ at: Schema.Date }))
-    Event.on(Paid, { as: "digest", debounce: "10 seconds", by: ["data.at"] }, (events) => {
+    const digest = Event.on(Paid, { as: "digest", debounce: "10 seconds", by: ["data.at"] }, (events) => {
       expectTypeOf(events).toEqualTypeOf<ReadonlyArray<{ readonly at: Date }>>()
       return Effect.void
     })
+    const at = "2026-01-01T00:00:00.000Z"
+    // A job of before the subscriber had windows, and one that an older process must leave alone.
+    expect(decoder(digest.kind)({ at }, 1)).toMatchObject({ payload: [{ at: new Date(at) }] })
+    expect(decoder(digest.kind)([{ at }], 2)).toMatchObject({ payload: [{ at: new Date(at) }] })
     const each = Event.on(Paid, { as: "each" }, (data) => {
       expectTypeOf(data).toEqualTypeOf<{ readonly at: Date }>()
       return Effect.void
     })
+    expect(decoder(each.kind)([{ at }], 2)).toMatchObject({ _tag: "TooNew" })
     expect(each.kind).toMatchObject({ version: 1, subscribes: { event: "order.paid", kind: "each" } })
     // @ts-expect-error: a list needs `debounce`.
     expect(() => Event.on(Paid, { as: "digest", max: 5 }, () => Effect.void)).toThrow("needs the option debounce")

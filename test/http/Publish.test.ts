@@ -47,6 +47,32 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("checks the data for a subscriber with a window, and says that the event waits", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const kinds = yield* Kinds
+      const events = yield* Events
+      const list = JSON.stringify({ type: "array", items: JSON.parse(schema) })
+      yield* kinds.register([
+        { name: "digest", queue: "mail", version: 2, attempts: 3, onDead: undefined, schema: list }
+      ])
+      const window = { debounce: 10_000, max: 50, by: [["name"], ["address", "city"]] }
+      yield* events.subscribe(["digest"], [{ event: "user.left", kind: "digest", window }])
+      const publish = (data: unknown) => admin("POST", "/api/v1/publish", { json: { name: "user.left", data } })
+      expect(yield* publish({ name: 1 })).toMatchObject({ status: 400, json: { error: { field: "data.name" } } })
+      const published = yield* publish({ name: "Ada" })
+      expect(published).toMatchObject({ status: 201, json: { outcome: "published", jobs: 0 } })
+      const { id } = JSON.parse(published.text)
+      expect((yield* admin("GET", `/api/v1/published/${id}`)).json).toMatchObject({
+        jobs: [{ subscriber: "digest", state: null, isOpen: true, events: 0 }]
+      })
+      const { subscriptions } = JSON.parse((yield* admin("GET", "/api/v1/subscriptions")).text)
+      expect(subscriptions).toMatchObject([
+        { event: "user.left", window: { debounce: "10s", max: 50, by: ["data.name", "data.address.city"] } }
+      ])
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("says what is wrong with a request", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

@@ -3,6 +3,7 @@ import { Pods } from "../../src/cluster/Pods.js"
 import type { JobId, Lease } from "../../src/core/Ids.js"
 import { MinuteBuckets } from "../../src/history/MinuteBuckets.js"
 import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
+import { Events } from "../../src/queue/events/Events.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import { type ClaimedJob, enqueued, Queue } from "../../src/queue/Queue.js"
@@ -32,6 +33,13 @@ const workflowsWith =
   (tables) => {
     const workflows = Context.get(tables, Workflows)
     return Context.add(tables, Workflows, { ...workflows, ...change(workflows) })
+  }
+
+const eventsWith =
+  (change: (events: typeof Events.Service) => Partial<typeof Events.Service>): Tamper =>
+  (tables) => {
+    const events = Context.get(tables, Events)
+    return Context.add(tables, Events, { ...events, ...change(events) })
   }
 
 const settingsWith =
@@ -111,6 +119,16 @@ export const mistakes: Readonly<
     tamper: queueWith((queue) => ({
       enqueue: (jobs) => queue.enqueue(jobs.map((job) => ({ ...job, dedupe: undefined })))
     }))
+  },
+  "a repeated event is stored again": {
+    breaks: "event",
+    tamper: eventsWith((events) => ({
+      publish: (given) => events.publish(given.map((event) => ({ ...event, id: undefined })))
+    }))
+  },
+  "an event makes no job for one of its subscribers": {
+    breaks: "event",
+    tamper: eventsWith((events) => ({ subscribe: (kinds, given) => events.subscribe(kinds, given.slice(1)) }))
   },
   "a pause is acknowledged and not stored": {
     seed: 7,

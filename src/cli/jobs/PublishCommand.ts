@@ -1,6 +1,6 @@
 import { Console, Effect } from "effect"
 import * as EventData from "../../queue/events/EventData.js"
-import { Events } from "../../queue/events/Events.js"
+import { Events, type Published } from "../../queue/events/Events.js"
 import { Kinds } from "../../queue/Kinds.js"
 import { Transactions } from "../../queue/Transactions.js"
 import { UsageError } from "../Failure.js"
@@ -8,11 +8,13 @@ import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
 import * as EnqueueOptions from "./EnqueueOptions.js"
 
-const reported = (outcome: string, id: string, jobs: number) => {
+/** `waiting` counts the subscribers that join the event with further ones. */
+const reported = ({ id, jobs, outcome }: Published, waiting: number) => {
   if (outcome === "repeated") return `repeated ${id}: an event with this --id exists, nothing was stored`
-  if (jobs === 0)
+  if (jobs + waiting === 0)
     return `published ${id}: it has no subscribers that match. List them with nightshift events subscribers`
-  return `published ${id}: ${jobs} ${jobs === 1 ? "job" : "jobs"}`
+  const waits = waiting === 0 ? "" : `, waits for further events for ${waiting}`
+  return `published ${id}: ${jobs} ${jobs === 1 ? "job" : "jobs"}${waits}`
 }
 
 export const command = QueueCommand.make({
@@ -41,7 +43,9 @@ export const command = QueueCommand.make({
       // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
       const [published] = yield* transactions.run(events.publish([event]))
       if (published === undefined) return
-      yield* Console.log(json ? JSON.stringify(published) : reported(published.outcome, published.id, published.jobs))
+      if (json) return yield* Console.log(JSON.stringify(published))
+      const { jobs } = yield* events.get(published.id)
+      yield* Console.log(reported(published, jobs.filter(({ isOpen }) => isOpen).length))
     }).pipe(
       Effect.catchTag("InvalidEvent", ({ field, reason }) => {
         const what = field === "name" ? "The name" : /^data[.[]/.test(field) ? field : `--${field}`
