@@ -82,14 +82,8 @@ const run = (given: Given) =>
     }))
     const seconds = Math.max(1, Math.ceil(total / perSecond))
     if (given.dryRun) {
-      yield* print(
-        given.json,
-        { plan, seconds },
-        table(
-          heading,
-          plan.map((row) => Object.values(row).map(String))
-        )
-      )
+      const rows = plan.map((row) => Object.values(row).map(String))
+      yield* print(given.json, { plan, seconds }, table(heading, rows))
       if (given.json) return
       const changes = placement.queues.filter(
         (queue) => namesOf(MovePlan.cellsFor(placement, queue)) !== namesOf(cellsOf(fleet, queue))
