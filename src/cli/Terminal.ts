@@ -50,3 +50,6 @@ export const factList =
         return `${Screen.styled(screen, "dim", name.padEnd(14))} ${name === "state" ? Screen.state(screen, text) : text}`
       })
       .join("\n")
+
+/** A number with its noun. */
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`

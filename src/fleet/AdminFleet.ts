@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Predicate } from "effect"
 import { sum } from "../core/Count.js"
 import type { JobId } from "../core/Ids.js"
+import { State } from "../core/StoredJob.js"
 import { type JobActions, JobAdmin } from "../queue/JobAdmin.js"
 import { JobLogs } from "../queue/logs/JobLogs.js"
 import { choices } from "../queue/search/JobFilter.js"
@@ -21,20 +22,12 @@ const newestFirst = (a: { readonly id: string }, b: { readonly id: string }) => 
 
 /** Counts of a queue that several cells have. */
 const together = (queue: string, parts: ReadonlyArray<QueueCounts>): QueueCounts => {
-  const of = (state: keyof QueueCounts["counts"]) => sum(parts.map(({ counts }) => counts[state]))
+  const counts = State.literals.map((state) => [state, sum(parts.map(({ counts }) => counts[state]))])
   const oldest = parts.filter(({ oldestDueAt }) => oldestDueAt !== undefined)
   const [first] = oldest.toSorted((a, b) => (a.oldestDueAt ?? 0) - (b.oldestDueAt ?? 0))
   return {
     queue,
-    counts: {
-      scheduled: of("scheduled"),
-      retrying: of("retrying"),
-      pending: of("pending"),
-      running: of("running"),
-      done: of("done"),
-      dead: of("dead"),
-      cancelled: of("cancelled")
-    },
+    counts: Object.fromEntries(counts) as QueueCounts["counts"],
     oldestDueAge: first?.oldestDueAge,
     oldestDueAt: first?.oldestDueAt
   }

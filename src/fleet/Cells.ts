@@ -94,7 +94,8 @@ export class Cells extends Context.Tag("nightshift/fleet/Cells")<
 /** Options of the connections to each cell. */
 export type CellOptions = Pick<Nightshift.ClientOptions, "pool" | "handlerPool">
 
-const identityOf = Effect.gen(function* () {
+/** Identifies the database of the cell whose services run it. */
+export const identityOf = Effect.gen(function* () {
   const { sql } = yield* Database
   const [row] = yield* mapErrors(sql.unsafe<{ cluster: string }>(`select ${ServerIdentity.cluster} as cluster`))
   return row?.cluster ?? ""

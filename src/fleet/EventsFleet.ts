@@ -1,4 +1,4 @@
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import * as CoalescingCache from "../core/CoalescingCache.js"
 import { outside } from "../database/Transaction.js"
 import { Events, InvalidEvent, type NewEvent } from "../queue/events/Events.js"
@@ -9,7 +9,9 @@ import * as Placing from "./Placing.js"
 // Events of programs that use the whole fleet. An event and its jobs are stored in one transaction, so they belong to one cell:
 // the default one. Subscribers of other cells get the events that are published there.
 
-const freshMillis = 1_000
+/** Subscribers of other cells are read only to refuse a mistake: rarely, and without waiting long for a cell that is down. */
+const freshFor = Duration.seconds(10)
+const patience = Duration.seconds(1)
 
 const make = Effect.gen(function* () {
   const cells = yield* Cells
@@ -18,15 +20,17 @@ const make = Effect.gen(function* () {
   const inMain = <A, E>(use: (events: typeof Events.Service) => Effect.Effect<A, E>) =>
     on(cells, main)(Effect.flatMap(Events, use))
 
-  /** Subscribers of a cell, whatever transaction the caller has. None if it does not answer. */
+  /** Subscribers of a cell, whatever transaction the caller has. */
   const subscribersIn = (cell: Cell) =>
-    outside(on(cells, cell)(Effect.flatMap(Events, (events) => events.subscriptions))).pipe(
-      Effect.map((found) => found.map((each) => ({ ...each, cell: cell.name }))),
-      Effect.orElseSucceed(() => [])
+    Effect.map(outside(on(cells, cell)(Effect.flatMap(Events, (events) => events.subscriptions))), (found) =>
+      found.map((each) => ({ ...each, cell: cell.name }))
     )
+  /** None if the cell does not answer. */
+  const known = (cell: Cell) =>
+    Effect.orElseSucceed(Effect.timeout(Effect.disconnect(subscribersIn(cell)), patience), () => [])
   const elsewhere = yield* CoalescingCache.refreshed(
-    Effect.map(Effect.forEach(others, subscribersIn, { concurrency: "unbounded" }), (found) => found.flat()),
-    freshMillis
+    Effect.map(Effect.forEach(others, known, { concurrency: "unbounded" }), (found) => found.flat()),
+    freshFor
   )
 
   /** Fails for an event whose subscribers would not get it. */

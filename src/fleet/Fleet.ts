@@ -30,6 +30,8 @@ export interface Fleet {
 /** The cells of a queue. */
 export const cellsOf = (fleet: Fleet, queue: string): ReadonlyArray<Cell> => fleet.queues.get(queue) ?? [fleet.main]
 
+export const namesOf = (cells: ReadonlyArray<Cell>): string => cells.map(({ name }) => name).join(", ")
+
 /** Hashes of the names of cells. */
 const seeds = new WeakMap<Cell, number>()
 const seedOf = (cell: Cell): number => {

@@ -43,7 +43,7 @@ const messageOf = (call: Promise<unknown>) =>
     )
   )
 
-describe("events in a fleet", { timeout: 60_000 }, () => {
+describe("events in a fleet", { timeout: 300_000 }, () => {
   it.scopedLive("publishes in the default cell, for its subscribers", () =>
     Effect.gen(function* () {
       const { call, cell, fleet, got, query, reached, subscribe } = yield* setup

@@ -95,7 +95,7 @@ describe("nightshift fleet move, killed with -9", { timeout: 900_000 }, () => {
 })
 
 describe("nightshift fleet move, under load", { timeout: 300_000 }, () => {
-  it.scopedLive("divides a queue over a new cell while producers store jobs, and keeps the order of each key", () =>
+  it.scopedLive("divides a queue over a new cell while producers store jobs, and runs each job once", () =>
     Effect.gen(function* () {
       const names = ["main", "mail", "mail-2"]
       const {

@@ -1,15 +1,16 @@
 import { Effect } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import { Database, within } from "../../database/Database.js"
-import * as ServerIdentity from "../../database/ServerIdentity.js"
-import { type Cell, cellsOf, type Fleet, place } from "../../fleet/Fleet.js"
+import { identityOf } from "../../fleet/Cells.js"
+import { type Cell, cellsOf, type Fleet, namesOf, place } from "../../fleet/Fleet.js"
 import { wayOf } from "../../fleet/move/Mover.js"
 import { Events } from "../../queue/events/Events.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
 import * as RateShare from "../../queue/settings/RateShare.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
-import { type Check, type Finding, ok, warn } from "../doctor/Check.js"
+import { type Check, type Finding, fail, ok, warn } from "../doctor/Check.js"
+import { counted } from "../Terminal.js"
 
 // What a cell contains, compared with where the fleet places queues and keys.
 
@@ -29,9 +30,6 @@ export interface CellFacts {
   readonly rates: ReadonlyMap<string, NonNullable<QueueSettings["rate"]>>
 }
 
-const namesOf = (cells: ReadonlyArray<Cell>) => cells.map(({ name }) => name).join(", ")
-const counted = (count: number, one: string, many = `${one}s`) => `${count} ${count === 1 ? one : many}`
-
 /** Queues that are divided over several cells, of which this is one. */
 const dividedIn = (fleet: Fleet, cell: Cell) =>
   [...fleet.queues].filter(([, cells]) => cells.length > 1 && cells.includes(cell)).map(([queue]) => queue)
@@ -47,13 +45,6 @@ const readKeys = (queues: ReadonlyArray<string>) =>
       group by queue, key limit ${maxKeys}`
     return queues.length === 0 ? [] : yield* within(database, "5 seconds")(distinct)
   })
-
-const identity = Effect.gen(function* () {
-  const database = yield* Database
-  const text = `select ${ServerIdentity.cluster} as cluster`
-  const [row] = yield* database.sql.unsafe<{ cluster: string }>(text)
-  return `${row?.cluster ?? ""} ${database.schema}`
-})
 
 /** Subscribers that get nothing: their event was never published in this cell, and the fleet publishes in another one. */
 const unreached = (fleet: Fleet, cell: Cell) =>
@@ -112,7 +103,7 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
     })
     report({
       cell,
-      identity: yield* identity,
+      identity: `${yield* identityOf} ${(yield* Database).schema}`,
       releases: new Set(live.map(({ version }) => version)),
       keys: new Map(divided.map((queue) => [queue, keys.filter((row) => row.queue === queue).length])),
       rates: new Map(
@@ -155,32 +146,20 @@ const limits = (fleet: Fleet, facts: ReadonlyArray<CellFacts>) =>
       const known = facts.find((each) => each.cell === cell)
       return known === undefined ? [] : [{ cell, rate: known.rates.get(queue) }]
     })
-    const texts = new Set(rates.map(({ rate }) => (rate === undefined ? "none" : RateShare.text(rate))))
-    const [{ rate } = { rate: undefined }] = rates
-    if (cells.length < 2 || (texts.size === 1 && rate === undefined)) return []
-    const parts = rates
-      .map(({ cell, rate }) => `${cell.name} ${rate === undefined ? "none" : RateShare.text(rate)}`)
-      .join(", ")
-    const check = "limits"
-    if (texts.size > 1 || rate === undefined)
-      return [
-        {
-          check,
-          ...warn(
+    const texts = rates.map(({ rate }) => (rate === undefined ? "none" : RateShare.text(rate)))
+    const rate = rates[0]?.rate
+    if (cells.length < 2 || texts.every((text) => text === "none")) return []
+    const parts = rates.map(({ cell }, place) => `${cell.name} ${texts[place]}`).join(", ")
+    const finding =
+      rate === undefined || new Set(texts).size > 1
+        ? warn(
             `Rate limits of queue ${queue} differ: ${parts}.`,
             "A rate limit holds in each cell. Set the same share of the whole in all of them."
           )
-        }
-      ]
-    const whole = RateShare.text({ jobs: rate.jobs * rates.length, per: rate.per })
-    return [
-      {
-        check,
-        ...ok(
-          `Rate limit of queue ${queue}: ${RateShare.text(rate)} in each of ${rates.length} cells, ${whole} together.`
-        )
-      }
-    ]
+        : ok(
+            `Rate limit of queue ${queue}: ${texts[0]} in each of ${rates.length} cells, ${RateShare.text({ jobs: rate.jobs * rates.length, per: rate.per })} together.`
+          )
+    return [{ check: "limits", ...finding }]
   })
 
 /** Compares the cells with each other. */
@@ -192,9 +171,10 @@ export const ofFleet = (fleet: Fleet, facts: ReadonlyArray<CellFacts>): Readonly
       : [
           {
             check: "cells",
-            status: "fail" as const,
-            found: `Cells ${other.cell.name} and ${cell.name} are the same database and schema.`,
-            fix: "Give each cell its own database or schema."
+            ...fail(
+              `Cells ${other.cell.name} and ${cell.name} are the same database and schema.`,
+              "Give each cell its own database or schema."
+            )
           }
         ]
   })

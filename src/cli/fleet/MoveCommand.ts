@@ -1,6 +1,6 @@
 import { Console, Duration, Effect } from "effect"
 import { span } from "../../core/SpanText.js"
-import { cellsOf, type Fleet } from "../../fleet/Fleet.js"
+import { cellsOf, type Fleet, namesOf } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
 import * as Mover from "../../fleet/move/Mover.js"
 import { isQueueName } from "../../queue/NewJob.js"
@@ -9,7 +9,7 @@ import { SomeFailed, UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Settings from "../Settings.js"
-import { print, printJson, table } from "../Terminal.js"
+import { counted, print, printJson, table } from "../Terminal.js"
 import * as MoveCells from "./MoveCells.js"
 import * as MovePlan from "./MovePlan.js"
 import * as MoveRun from "./MoveRun.js"
@@ -43,14 +43,6 @@ const placementOf = (fleet: Fleet, { queues, to }: Given) =>
   })
 
 const heading = ["QUEUE", "FROM", "TO", "WAITING", "RUNNING"]
-
-const rowOf = ({ from, jobs, queue, running, to }: MovePlan.Leaving) => [
-  queue,
-  from.cell.name,
-  to.name,
-  String(jobs),
-  String(running)
-]
 
 const run = (given: Given) =>
   Effect.gen(function* () {
@@ -90,15 +82,16 @@ const run = (given: Given) =>
     }))
     const seconds = Math.max(1, Math.ceil(total / perSecond))
     if (given.dryRun) {
-      yield* print(given.json, { plan, seconds }, table(heading, leaving.map(rowOf)))
+      const rows = plan.map((row) => Object.values(row).map(String))
+      yield* print(given.json, { plan, seconds }, table(heading, rows))
       if (given.json) return
       const changes = placement.queues.filter(
-        (queue) => MoveRun.namesOf(MovePlan.cellsFor(placement, queue)) !== MoveRun.namesOf(cellsOf(fleet, queue))
+        (queue) => namesOf(MovePlan.cellsFor(placement, queue)) !== namesOf(cellsOf(fleet, queue))
       )
       if (changes.length > 0)
-        yield* Console.log(`The list would place ${changes.join(", ")} in ${MoveRun.namesOf(placement.to ?? [])}.`)
+        yield* Console.log(`The list would place ${changes.join(", ")} in ${namesOf(placement.to ?? [])}.`)
       return yield* Console.log(
-        `${MoveRun.counted(total, "job")} would move, in about ${span(seconds)} after running jobs have ended. Nothing was changed.`
+        `${counted(total, "job")} would move, in about ${span(seconds)} after running jobs have ended. Nothing was changed.`
       )
     }
     const released = yield* MoveRun.move(moving)
@@ -106,17 +99,15 @@ const run = (given: Given) =>
     if (given.json) yield* printJson({ plan, moved, released, known, withoutKey, refused })
     else {
       yield* Console.log(
-        moved + released === 0
-          ? "no job had to move"
-          : `moved ${MoveRun.counted(moved, "job")}; ${released} can start now`
+        moved + released === 0 ? "no job had to move" : `moved ${counted(moved, "job")}; ${released} can start now`
       )
       if (known > 0)
         yield* Console.log(
-          `deleted ${MoveRun.counted(known, "old copy", "old copies")} of jobs that the other cell has already`
+          `deleted ${counted(known, "old copy", "old copies")} of jobs that the other cell has already`
         )
       if (withoutKey > 0)
         yield* Console.log(
-          `${MoveRun.counted(withoutKey, "job")} lost the dedupe key, which another job has in the new cell: both run`
+          `${counted(withoutKey, "job")} lost the dedupe key, which another job has in the new cell: both run`
         )
     }
     if (refused.length > 0)

@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { type Cell, cellsOf, type Fleet, rendezvous } from "../../fleet/Fleet.js"
 import * as Mover from "../../fleet/move/Mover.js"
+import { counted } from "../Terminal.js"
 import type { OpenCell } from "./MoveCells.js"
 
 // Which jobs of a cell belong in another one.
@@ -67,7 +68,7 @@ export const refusals = (placement: Placement, from: OpenCell) =>
       const held = queues.map((queue) => Mover.heldQueue({ queue, from: from.cell.name, to: to?.name ?? "" }))
       return Effect.map(Mover.reads(from).ties([...queues, ...held]), (ties) =>
         ties.map((tie) => {
-          const words = tie.jobs === 1 ? "1 job" : `${tie.jobs} jobs`
+          const words = counted(tie.jobs, "job")
           const queue = Mover.wayOf(tie.queue)?.queue ?? tie.queue
           return `${tieText[tie.tie](words, { ...tie, queue }, from.cell.name)} Move both queues in one command: \`nightshift fleet move ${[...queues, tie.other].join(" ")} --to ${to?.name ?? ""}\`. Or wait until these jobs have ended.`
         })

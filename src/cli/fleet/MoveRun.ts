@@ -1,20 +1,18 @@
 import { Clock, Duration, Effect } from "effect"
-import { type Cell, cellsOf } from "../../fleet/Fleet.js"
+import { type Cell, cellsOf, namesOf } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
 import * as Mover from "../../fleet/move/Mover.js"
 import { Queue } from "../../queue/Queue.js"
 import * as RateShare from "../../queue/settings/RateShare.js"
 import { SomeFailed } from "../Failure.js"
 import * as ProgressBar from "../ProgressBar.js"
+import { counted } from "../Terminal.js"
 import * as FleetList from "./FleetList.js"
 import * as MoveCells from "./MoveCells.js"
 import * as MovePlan from "./MovePlan.js"
 
 // Moves queues: hold and drain, copy, change the list, collect what came meanwhile, release. Every step can be repeated, and the
 // next step is found from what the databases contain, so that a killed command is continued by running it again.
-
-export const namesOf = (cells: ReadonlyArray<Cell>) => cells.map(({ name }) => name).join(", ")
-export const counted = (count: number, one: string, many = `${one}s`) => `${count} ${count === 1 ? one : many}`
 
 export interface Run {
   readonly placement: MovePlan.Placement

@@ -44,6 +44,11 @@ export interface PlacedRow {
   readonly linked: boolean
 }
 
+interface WaitingRow extends PlacedRow {
+  readonly priority: number
+  readonly run_at: string
+}
+
 export interface RunningRow extends PlacedRow {
   readonly lease: Lease
   readonly kind: string
@@ -136,9 +141,7 @@ export const reads = (side: Side) => {
       Effect.gen(function* () {
         let after: ReadonlyArray<unknown> = [null, null, null]
         for (;;) {
-          const jobs: ReadonlyArray<PlacedRow & { readonly priority: number; readonly run_at: string }> = yield* rows<
-            PlacedRow & { readonly priority: number; readonly run_at: string }
-          >(sql.waiting, [queue, ...after, page])
+          const jobs: ReadonlyArray<WaitingRow> = yield* rows<WaitingRow>(sql.waiting, [queue, ...after, page])
           if (jobs.length > 0) yield* use(jobs)
           const last = jobs.at(-1)
           if (last === undefined || jobs.length < page) return
