@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Redacted } from "effect"
+import { Clock, Duration, Effect, Option, Redacted } from "effect"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Outcome from "../../core/Outcome.js"
 import { limits } from "../../core/StoredJob.js"
@@ -130,7 +130,13 @@ const bodyOf = (kind: JobKind<never>, payload: unknown, job: JobContext, now: nu
     }
   })
 
-const open = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
+const newClient = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
+
+/** The client of the process, or else one for the handler. */
+const open = Effect.flatMap(
+  Effect.serviceOption(SafeFetch.SafeFetch),
+  Option.match({ onNone: () => newClient, onSome: Effect.succeed })
+)
 
 /**
  * Makes a handler that sends each job to a URL, signed as Standard Webhooks requires. The payload is sent as it is stored. A
