@@ -250,6 +250,7 @@ export const mistakes: Readonly<
     })
   },
   "a pushed job is done although its endpoint did not accept it": {
+    seed: 10,
     breaks: "push",
     tamper: queueWith((queue, tables) => {
       const kinds = new Map<JobId, string>()
