@@ -71,6 +71,7 @@ const bars = [
   ],
   ["webhook to durable job, against bare node:http", "x", 1.2, 2, against("webhook", "nightshift", "bare-http")],
   ["remote worker, jobs over one connection", "/s", 2_000, 5_000, ours("pull")],
+  ["pushed jobs, to a local endpoint", "/s", 800, 2_000, ours("push")],
   ["500 keys, against graphile-worker named queues", "x", 9, 15, against("keys", "nightshift", "graphile-default")],
   ["drain beside a million future jobs", "x", 0.8, 0.95, against("future", "nightshift", "nightshift", "drain")],
   [

@@ -4,6 +4,7 @@ import * as executions from "./executions.mjs"
 import { month } from "./months.mjs"
 import { keyOf, payloadOf, payloadsFrom } from "./payload.mjs"
 import { offer, pull } from "./pull.mjs"
+import { accept } from "./push.mjs"
 import { median, quantile } from "./statistics.mjs"
 import { browse, keepService, openService } from "./tabs.mjs"
 import { inbox, transfer } from "./uploads.mjs"
@@ -96,7 +97,7 @@ const verify = async (instance, { aged, jobs, keptBefore, started, stored }) => 
  * finalized. A run that reaches the limit is rated by the handlers it started, and so is one that stops at `enough`.
  */
 const drain = async (instance, params, parent) => {
-  const { aged = 0, asService = false, jobs, keys = 0, limit, queues = 1, stored = 0 } = params
+  const { aged = 0, asService = false, jobs, keys = 0, limit, pushTo, queues = 1, stored = 0 } = params
   const { enough = jobs } = params
   let started = 0
   let overlaps = 0
@@ -131,7 +132,7 @@ const drain = async (instance, params, parent) => {
   const opened = performance.now()
   const inTime = sleep(limit * 1000, "late")
   if (asService) await openService(instance, count, parent)
-  else await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, queues })
+  else await instance.work({ onJob: keys > 0 ? countKeyed : count, keyed: keys > 0, pushTo, queues })
   const late = (await Promise.race([everyStart, inTime])) === "late"
   while (!late && enough === jobs && (await instance.unfinished(queues))) await sleep(1)
   const ended = performance.now()
@@ -293,6 +294,7 @@ export const measures = {
   deliver,
   offer,
   pull,
+  accept,
   browse,
   flow,
   feed,

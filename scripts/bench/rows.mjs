@@ -143,6 +143,16 @@ const measurePull = async (bench, { jobs }) => {
   return rated
 }
 
+/** The endpoint runs in its own process, beside the worker. */
+const measurePush = async (bench, { jobs }) => {
+  const total = times(1 / 3)(jobs)
+  await bench.child("load", { prepare: true, jobs: total })
+  const endpoint = bench.start("accept", { outside: true })
+  const rated = await bench.drain({ jobs: total, ...(await endpoint.ready) })
+  await endpoint.end()
+  return rated
+}
+
 const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",")
 
 /** Row title with its scaled count. */
@@ -252,6 +262,14 @@ export const rows = [
     unit: "rate",
     systems: ["nightshift"],
     measure: measurePull
+  },
+  {
+    id: "push",
+    title: "drain of {n}, each pushed to a local endpoint",
+    factor: 1 / 3,
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: measurePush
   },
   {
     id: "latency",

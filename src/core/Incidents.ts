@@ -38,7 +38,8 @@ interface Job {
   readonly lastError: string | null
 }
 
-interface DeadGroup {
+/** Dead jobs of one kind with the same reason and shape of error. */
+export interface DeadGroup {
   readonly kind: string
   readonly reason: string
   readonly shape: string
@@ -46,7 +47,7 @@ interface DeadGroup {
   readonly firstAt: string
   readonly lastAt: string
   readonly recent: ReadonlyArray<number>
-  readonly filter: unknown
+  readonly filter: Readonly<Record<string, unknown>>
 }
 
 interface Uploads {

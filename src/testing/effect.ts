@@ -4,7 +4,7 @@ export type { Fault } from "./simulation/Faults.js"
 export type { Call, Change, History, Run } from "./simulation/History.js"
 export type { Violation } from "./simulation/HistoryChecker.js"
 export type { Finding, Invariant } from "./simulation/Invariant.js"
-export type { FaultPlan, Plan, Step } from "./simulation/Plan.js"
+export type { FaultPlan, Plan, RemoteAct, Step } from "./simulation/Plan.js"
 export type { Report, SimulationOptions } from "./simulation/Simulation.js"
 /** Runs a simulated cluster with faults from a seed, and checks your handlers and invariants. */
 export * as Simulation from "./simulation/Simulation.js"

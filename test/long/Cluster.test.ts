@@ -15,6 +15,9 @@ import * as TestDatabase from "../support/TestDatabase.js"
 const app = fileURLToPath(new URL("../journeys/fixtures/cluster-app.mjs", import.meta.url))
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
+/** Each test starts and kills several processes, which takes minutes on a busy machine. */
+const patient = 600_000
+
 const quick = {
   NIGHTSHIFT_LEASE: "3s",
   NIGHTSHIFT_POD_HEARTBEAT: "500ms",
@@ -153,7 +156,7 @@ describe("three pods", () => {
         const shown = JSON.parse(yield* last?.get("/api/v1/pods") ?? Effect.succeed("{}"))
         expect(shown).toMatchObject({ pods: [{ id: last?.id, leader: true }], unservedQueues: [] })
       }).pipe(Effect.provide(house)),
-    120_000
+    patient
   )
 })
 
@@ -193,7 +196,7 @@ describe("a leader", () => {
           { what: "begun", count: 10 }
         ])
       }).pipe(Effect.provide(house)),
-    120_000
+    patient
   )
 })
 
@@ -230,7 +233,7 @@ describe("a job that runs on another pod", () => {
         const next = yield* enqueue("long", 0)
         yield* until(job(next), (found) => found?.status === "done")
       }).pipe(Effect.provide(house)),
-    120_000
+    patient
   )
 })
 
@@ -270,6 +273,6 @@ describe("a pod", () => {
           (rows) => rows.length === 0
         )
       }).pipe(Effect.provide(house)),
-    120_000
+    patient
   )
 })

@@ -32,7 +32,14 @@ export const everyFault = [
     "delivery-1 is Duplicate",
     "file 1 is acknowledged",
     "is stored: obituary",
-    "is stored: tick"
+    "is stored: tick",
+    "has claimed 2 jobs",
+    "and again: ",
+    "lease lost",
+    "dies with ",
+    "returns ",
+    "whose response is lost",
+    "endpoint accepts"
   ]
 ].flat()
 
@@ -40,6 +47,6 @@ export const everyFault = [
 export const faultsOf = (seed: number): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(Simulation.run({ seed }), (report) => {
     expect(report.violations, Simulation.describe(report)).toEqual([])
-    const told = report.trace.map(({ what }) => what).join("\n")
+    const told = report.trace.map(({ what, who }) => `${who} ${what}`).join("\n")
     return everyFault.filter((fault) => told.includes(fault))
   })

@@ -1,6 +1,6 @@
 import { Clock, Context, Duration, Effect, Option } from "effect"
 import { Pods } from "../../src/cluster/Pods.js"
-import type { JobId, Lease } from "../../src/core/Ids.js"
+import type { JobId, Lease, PodId } from "../../src/core/Ids.js"
 import { MinuteBuckets } from "../../src/history/MinuteBuckets.js"
 import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
 import { Events } from "../../src/queue/events/Events.js"
@@ -246,6 +246,44 @@ export const mistakes: Readonly<
         }
       })
     }
+  },
+  "the late end of a remote worker ends the attempt of another": {
+    seed: 19,
+    breaks: "remote end",
+    tamper: queueWith((queue, tables) => {
+      const running = new Map<JobId, { readonly pod: PodId; readonly lease: Lease }>()
+      Context.get(tables, JobsMemory).watch((_, after) => {
+        if (after?.run !== undefined) running.set(after.id, after.run)
+      })
+      return {
+        attempts: (pod, held) =>
+          Effect.map(
+            Effect.forEach(held, (job) => {
+              const run = running.get(job.id) ?? { ...job, pod }
+              return queue.attempts(run.pod, [{ id: job.id, lease: run.lease }])
+            }),
+            (each) => each.flat()
+          )
+      }
+    })
+  },
+  "a pushed job is done although its endpoint did not accept it": {
+    seed: 10,
+    breaks: "push",
+    tamper: queueWith((queue, tables) => {
+      const kinds = new Map<JobId, string>()
+      Context.get(tables, JobsMemory).watch((_, after) => {
+        if (after !== undefined) kinds.set(after.id, after.kind)
+      })
+      return {
+        finalize: (ends) =>
+          queue.finalize(
+            ends.map((end) =>
+              kinds.get(end.id) === "pushed" ? withEnd(end, { end: { _tag: "Done", result: undefined } }) : end
+            )
+          )
+      }
+    })
   },
   "a signal is stored with another value": {
     seed: 6,

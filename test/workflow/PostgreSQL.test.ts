@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from "vitest"
+import { afterAll, beforeAll, expect, it, vi } from "vitest"
 import { z } from "zod"
 import { connect, job, type Shift, worker, workflow } from "../../src/client/index.js"
 import { useDatabase } from "../client/ClientDatabase.js"
@@ -10,9 +10,14 @@ const database = useDatabase()
 let shift: Shift
 beforeAll(async () => {
   await database.pool().query("create table booking (id text)")
+  // Twenty executions at once wait for the connections of one pool, which takes longer than 5 seconds on a busy machine.
+  vi.stubEnv("DATABASE_CONNECT_TIMEOUT", "60s")
   shift = await connect(database.url(), { log: false })
 })
-afterAll(() => shift.close())
+afterAll(async () => {
+  await shift.close()
+  vi.unstubAllEnvs()
+})
 
 const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id, queue: "orders" }
 const patience = { timeout: "60s" } as const

@@ -12,13 +12,13 @@ const queueNames = (queues) => Array.from({ length: queues }, (_, index) => name
 const app = new URL("./nightshift-app.mjs", import.meta.url)
 
 /** Builds a layer. Returns a function that runs effects on it, and `close`. */
-const start = async (layer) => {
+const start = async (layer, settings = {}) => {
   const { ConfigProvider, Layer, Logger, LogLevel, ManagedRuntime } = await import("effect")
-  const settings = Layer.merge(
-    Layer.setConfigProvider(ConfigProvider.fromMap(new Map())),
+  const surroundings = Layer.merge(
+    Layer.setConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(settings)))),
     Logger.minimumLogLevel(LogLevel.Warning)
   )
-  const runtime = ManagedRuntime.make(Layer.provide(layer, settings))
+  const runtime = ManagedRuntime.make(Layer.provide(layer, surroundings))
   await runtime.runtime()
   return { run: (effect) => runtime.runPromise(effect), close: () => runtime.dispose() }
 }
@@ -55,7 +55,7 @@ const serve = async (url, args = []) => {
 
 const open = async (url) => {
   const { DateTime, Effect, Redacted } = await import("effect")
-  const { JobSearch, Nightshift, Queues } = await import(face)
+  const { JobSearch, Nightshift, Push, Queues } = await import(face)
   const { event, handlers, kind, whenJob } = await import(app)
   const databaseUrl = Redacted.make(url)
   const pool = new pg.Pool({ connectionString: url, max: 1 })
@@ -71,6 +71,16 @@ const open = async (url) => {
       yield* Effect.forEach(queues, (queue) => settings.change(queue, { maxWorkers }), { concurrency: 8 })
       if (keyed) yield* settings.change("default", { perKey: { concurrency: 1, order: "serial" } })
     })
+  const secret = Redacted.make(`whsec_${Buffer.alloc(32).toString("base64")}`)
+  /** Sends jobs to a URL, and counts the starts as other handlers do. */
+  const pushing = (to, onJob) => {
+    const handler = Push.make(kind, { url: to, secret })
+    const counted = (run) => (payload, job) => {
+      onJob(payload)
+      return run(payload, job)
+    }
+    return { ...handler, open: Effect.map(handler.open, counted) }
+  }
   let pod
   const service = () => pod ?? client
 
@@ -109,11 +119,13 @@ const open = async (url) => {
     },
     delivered: async () =>
       Number((await pool.query("select count(*) from nightshift.job where kind like 'subscriber-%'")).rows[0].count),
-    work: async ({ keyed, onJob, paused = false, queues }) => {
+    work: async ({ keyed, onJob, paused = false, pushTo, queues }) => {
       await client.run(widen(queueNames(queues), keyed))
       if (paused) await client.run(Effect.flatMap(Queues, (settings) => settings.change("default", { paused })))
       whenJob(onJob)
-      const started = await start(Nightshift.layer({ handlers, queues: queueNames(queues), databaseUrl }))
+      const own = pushTo === undefined ? handlers : [pushing(pushTo, onJob)]
+      const layer = Nightshift.layer({ handlers: own, queues: queueNames(queues), databaseUrl })
+      const started = await start(layer, { HTTP_HANDLER_ALLOW: "127.0.0.1" })
       pod = started
       return async () => {
         pod = undefined

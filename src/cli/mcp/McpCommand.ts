@@ -8,7 +8,6 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as ServiceClient from "../ServiceClient.js"
 import * as Settings from "../Settings.js"
-import { actNames } from "./ActNames.js"
 import type { Options } from "./Mcp.js"
 import * as McpConfig from "./McpConfig.js"
 import * as McpHttp from "./McpHttp.js"
@@ -17,11 +16,11 @@ import type { Service } from "./Tool.js"
 /** Reads --allow. */
 const readAllowed = (allow: string): Effect.Effect<ReadonlyArray<string>, UsageError> => {
   const names = allow.split(",").flatMap((name) => (name.trim() === "" ? [] : [name.trim()]))
-  if (names.includes("all")) return Effect.succeed(actNames)
-  const unknown = names.find((name) => !actNames.some((known) => known === name))
+  if (names.includes("all")) return Effect.succeed(McpConfig.actNames)
+  const unknown = names.find((name) => !McpConfig.actNames.some((known) => known === name))
   return unknown === undefined
     ? Effect.succeed(names)
-    : new UsageError({ message: `--allow must be all, or some of ${actNames.join(", ")}, got "${unknown}".` })
+    : new UsageError({ message: `--allow must be all, or some of ${McpConfig.actNames.join(", ")}, got "${unknown}".` })
 }
 
 /** The token with the fewest rights that suffices. That of an embedded service stays on this machine. */
@@ -92,7 +91,7 @@ export const command = Command.make({
     allow: Input.withDefault(
       Input.text,
       "",
-      `Changes that the agent may make, after a confirmation: all, or some of ${actNames.join(", ")}, separated by commas (default none).`
+      `Changes that the agent may make, after a confirmation: all, or some of ${McpConfig.actNames.join(", ")}, separated by commas (default none).`
     ),
     name: Input.optional(Input.text, "Name of the agent in the audit log (default the name that the client gives)."),
     http: Input.flag("Serve at http://127.0.0.1:8788/mcp instead of standard input and output."),

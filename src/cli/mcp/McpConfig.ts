@@ -1,6 +1,10 @@
 import { Either } from "effect"
 import * as Setting from "../../core/Setting.js"
 
+/** The tools that change something, which `--allow` names. */
+export const actNames = ["requeue", "cancel", "pause", "resume", "signal"] as const
+export type ActName = (typeof actNames)[number]
+
 const minCharacters = 24
 
 export const settings = {

@@ -1,5 +1,5 @@
 import * as z from "zod/v4"
-import type { ActName } from "./ActNames.js"
+import type { ActName } from "./McpConfig.js"
 import type { Answer } from "./ToolText.js"
 
 /** The service that the tools ask, as the agent. */

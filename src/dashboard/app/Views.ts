@@ -1,4 +1,5 @@
 import * as Count from "../../core/Count.js"
+import type * as Incidents from "../../core/Incidents.js"
 import type { ActionView } from "../../http/admin/ActionsRoutes.js"
 import type { ChangesView } from "../../http/admin/ChangesRoutes.js"
 import type { HistoryView } from "../../http/admin/HistoryView.js"
@@ -72,17 +73,8 @@ export type Change = Changes["changes"][number]
 export type Action = typeof ActionView.Encoded
 export type Operation = typeof OperationView.Encoded
 
-/** Dead jobs of one kind with the same reason and shape of error. */
-export interface DeadGroup {
-  readonly kind: string
-  readonly reason: string
-  readonly shape: string
-  readonly count: number
-  readonly firstAt: string
-  readonly lastAt: string
-  readonly recent: ReadonlyArray<number>
+export interface DeadGroup extends Incidents.DeadGroup {
   readonly sample: { readonly id: string }
-  readonly filter: Readonly<Record<string, unknown>>
 }
 
 export interface AuditEntry {

@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Redacted } from "effect"
+import { Clock, Duration, Effect, Option, Redacted } from "effect"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Outcome from "../../core/Outcome.js"
 import * as SigningKey from "../../core/SigningKey.js"
@@ -128,7 +128,13 @@ const bodyOf = (kind: JobKind<never>, payload: unknown, job: JobContext, now: nu
   })
 
 /** A client that reaches public addresses, and those of HTTP_HANDLER_ALLOW. */
-export const client = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
+const newClient = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
+
+/** The client of the process, or else a new one. */
+export const client = Effect.flatMap(
+  Effect.serviceOption(SafeFetch.SafeFetch),
+  Option.match({ onNone: () => newClient, onSome: Effect.succeed })
+)
 
 /**
  * Makes a handler that sends each job to a URL, signed as Standard Webhooks requires. The payload is sent as it is stored. A

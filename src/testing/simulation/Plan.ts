@@ -4,6 +4,9 @@ import { Dice, digest } from "./Seed.js"
 // The fault plan: operations and faults with their times. It is generated from the seed as plain data, so that it can
 // be printed, replayed and shrunk.
 
+/** What a remote worker does with the jobs that it has claimed. One that is late sends no heartbeats. */
+export type RemoteAct = "finishes" | "finishes twice" | "fails" | "returns" | "dies" | "is late"
+
 /** One action of a plan: traffic, an operator's request, or a fault. */
 export type Step = {
   /** When it happens, in milliseconds since the start. */
@@ -38,6 +41,16 @@ export type Step = {
       readonly nth: number
       /** The pod that gets the first request; later requests go to the next pods. */
       readonly pod: string
+    }
+  | {
+      /** A remote worker claims jobs. */
+      readonly _tag: "Work"
+      /** Index of the worker, from 1. */
+      readonly nth: number
+      /** The pod that gets the claim; later requests may go to the next pods. */
+      readonly pod: string
+      /** What the worker does with its jobs. */
+      readonly how: RemoteAct
     }
   | {
       /** An operator acts on a job. */
@@ -142,6 +155,8 @@ export interface PlanOptions {
   readonly queues: ReadonlyArray<string>
   /** Whether to send webhooks and files, and some enqueues through a pod. */
   readonly viaEntryPoints: boolean
+  /** The queue of remote workers. Undefined if no job is for them. */
+  readonly remoteQueue: string | undefined
   readonly faultPlan: FaultPlan
 }
 
@@ -260,6 +275,23 @@ const drawEvents = (pods: number, seed: number, span: number): ReadonlyArray<Ste
   })
 }
 
+/**
+ * Remote workers, and a pause of their queue. Early, so that a late end is not later than the faults by much. Uses its own
+ * random generator too.
+ */
+const drawRemote = ({ pods, faultPlan, remoteQueue, seed }: PlanOptions, span: number): ReadonlyArray<Step> => {
+  if (remoteQueue === undefined) return []
+  const dice = new Dice(digest("remote", seed))
+  const anyPod = () => podName(dice.whole(1, pods))
+  const workers = Array.from({ length: dice.whole(1, 3) }, (_, index): Step => {
+    const how = dice.pick<RemoteAct>("finishes", "finishes twice", "fails", "returns", "dies", "is late")
+    return { at: dice.whole(500, 1_500 + Math.min(span, 6_000)), _tag: "Work", nth: index + 1, pod: anyPod(), how }
+  })
+  const at = dice.whole(500, 6_000)
+  const pause: Step = { at, _tag: "PauseQueue", queue: remoteQueue, millis: dice.whole(500, 6_000), pod: anyPod() }
+  return dice.chance(0.3) && faultPlan.operators !== false ? [...workers, pause] : workers
+}
+
 /** Sends some of the operators' requests through a pod. Uses its own random generator too. */
 const throughPods = ({ pods, seed, viaEntryPoints }: PlanOptions, steps: ReadonlyArray<Step>): ReadonlyArray<Step> => {
   const dice = new Dice(digest("operators", seed))
@@ -295,6 +327,7 @@ export const draw = (options: PlanOptions): Plan => {
         options,
         faultPlan.filter((step) => step !== undefined)
       ),
+      ...drawRemote(options, span),
       ...drawClockSteps(options, last),
       ...drawLockSteps(options, last)
     ].sort(byTime),
@@ -326,6 +359,8 @@ export const described = (step: Step): string => {
       return `publish event ${step.nth}${through(step.pod)}`
     case "Upload":
       return `upload file ${step.nth}${through(step.pod)}`
+    case "Work":
+      return `worker-${step.nth}, which ${step.how}, claims from ${step.pod}`
     case "SkewClock":
       return `${step.pod} misreads the database's clock by ${step.millis / 1000} s`
     case "Cancel":

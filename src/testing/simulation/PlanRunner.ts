@@ -13,6 +13,7 @@ import { Schedules } from "../../schedule/Schedules.js"
 import { Storage } from "../../uploads/Storage.js"
 import { ExecutionClient, untilReachable } from "./ExecutionClient.js"
 import { described, type Plan, type Step } from "./Plan.js"
+import { RemoteClient } from "./RemoteClient.js"
 import type { SimulatedPod, Site } from "./SimulatedPod.js"
 import type { Ports } from "./Tables.js"
 import * as WorkflowWorkload from "./WorkflowWorkload.js"
@@ -101,6 +102,20 @@ export class PlanRunner<R> {
     }).pipe(Effect.orDie)
   }
 
+  /** Runs the jobs of remote workers until it is interrupted. */
+  get workRemotely(): Effect.Effect<never> {
+    const { pods, site } = this.options
+    const all = [...pods.values()]
+    const turn = (nth: number) => {
+      const pod = all[nth % all.length]?.name ?? ""
+      return new RemoteClient(all, site.checker, { nth: 0, pod, how: "finishes" }).work
+    }
+    return Effect.iterate(0, {
+      while: () => true,
+      body: (nth) => Effect.as(turn(nth), nth + 1)
+    }) as Effect.Effect<never>
+  }
+
   private carryOut(step: Step, newId: (now: number) => JobId): Effect.Effect<void> {
     const { pods, site } = this.options
     const { faults, checker } = site
@@ -117,6 +132,8 @@ export class PlanRunner<R> {
         return this.upload(step.nth, step.pod)
       case "Publish":
         return this.publish(step.nth, step.pod)
+      case "Work":
+        return new RemoteClient([...pods.values()], checker, step).work
       case "SkewClock":
         return Effect.sync(() => {
           checker.history.clockSteps += 1

@@ -25,6 +25,7 @@ import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { Tally } from "../../telemetry/Tally.js"
 import * as PodLoops from "../../worker/PodLoops.js"
+import { RemoteWorkers } from "../../worker/remote/RemoteWorkers.js"
 import * as Worker from "../../worker/Worker.js"
 import type { Actor } from "./Actor.js"
 import { FaultInjector } from "./FaultInjector.js"
@@ -65,9 +66,17 @@ interface Boot {
   lock: PodId | undefined
   /** Whether the pod was asked to stop while faults were active, which may have hit its last writes. */
   isStoppedInTrouble: boolean
+  /** Runs a request of a remote worker in the process, until the process stops. Undefined while the pod starts. */
+  work: (<A, E>(request: RemoteRequest<A, E>) => Fiber.RuntimeFiber<A, E>) | undefined
   /** Runs an effect in the process, with its services. Undefined while the pod starts. */
   run: (<A, E>(effect: Effect.Effect<A, E, Served>) => Fiber.RuntimeFiber<A, E>) | undefined
 }
+
+/** A request to the service behind the HTTP routes of remote workers. */
+type RemoteRequest<A, E> = (
+  remote: typeof RemoteWorkers.Service,
+  untilDraining: Effect.Effect<void>
+) => Effect.Effect<A, E>
 
 /** Services that a pod's HTTP server uses. */
 export type Served = Tables.Ports | WebhookIntake
@@ -173,6 +182,11 @@ export class SimulatedPod<R> {
     return this.boot?.id
   }
 
+  /** The name of the process that runs. */
+  get processName(): string | undefined {
+    return this.boot?.actor.name
+  }
+
   /** Whether the pod's HTTP server accepts requests. */
   get isServing(): boolean {
     return this.boot?.run !== undefined && !this.boot.actor.isGone
@@ -183,8 +197,19 @@ export class SimulatedPod<R> {
    * it answers.
    */
   request<A, E>(effect: Effect.Effect<A, E, Served>): Effect.Effect<Option.Option<Exit.Exit<A, E>>> {
+    return this.answer(() => this.boot?.run?.(effect))
+  }
+
+  /** Like `request`, for a remote worker. */
+  work<A, E>(request: RemoteRequest<A, E>): Effect.Effect<Option.Option<Exit.Exit<A, E>>> {
+    return this.answer(() => this.boot?.work?.(request))
+  }
+
+  private answer<A, E>(
+    start: () => Fiber.RuntimeFiber<A, E> | undefined
+  ): Effect.Effect<Option.Option<Exit.Exit<A, E>>> {
     return Effect.suspend(() => {
-      const fiber = this.boot?.run?.(effect)
+      const fiber = start()
       if (fiber === undefined) return Effect.succeedNone
       const answer = Effect.async<Exit.Exit<A, E>>((resume) => {
         fiber.addObserver((exit) => resume(Effect.succeed(exit)))
@@ -215,6 +240,7 @@ export class SimulatedPod<R> {
       id: undefined,
       lock: undefined,
       isStoppedInTrouble: false,
+      work: undefined,
       run: undefined
     }
     this.boot = boot
@@ -303,9 +329,26 @@ export class SimulatedPod<R> {
       )
       const runtime = yield* Effect.runtime<Served>()
       boot.run = (effect) => Runtime.runFork(runtime)(effect, { scheduler: actor, immediate: false })
+      boot.work = yield* Effect.provideService(this.remoteWork(boot), Tally, tally)
       return Context.get(built, Worker.Worker)
     })
     return Effect.provideServiceEffect(started, WebhookIntake, intake)
+  }
+
+  /** The service is built by its first request, because most seeds have no remote workers. */
+  private remoteWork({ actor, stop }: Boot) {
+    return Effect.gen(function* () {
+      const built = Effect.map(Layer.build(RemoteWorkers.layer), Context.get(RemoteWorkers))
+      const runtime = yield* Effect.runtime<Effect.Effect.Context<typeof built>>()
+      const remote = yield* Effect.cached(built)
+      const scope = yield* Effect.scope
+      const draining = Deferred.await(stop)
+      return <A, E>(request: RemoteRequest<A, E>) =>
+        Runtime.runFork(runtime)(
+          Effect.flatMap(remote, (service) => request(service, draining)),
+          { scheduler: actor, immediate: false, scope }
+        )
+    })
   }
 }
 

@@ -62,12 +62,13 @@ export interface SimulationOptions<R> {
 
 type Setup<R> = Pick<
   SimulationRun.RunSpec<R>,
-  "worker" | "handlersFor" | "jobs" | "queues" | "invariants" | "releases" | "drainTimeout"
+  "worker" | "handlersFor" | "jobs" | "queues" | "invariants" | "releases" | "hasRemote" | "drainTimeout"
 >
 
 /** The built-in workload. */
 const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
   const { seed } = options
+  const hasRemote = typeof options.jobs !== "object" && Workload.hasOutside(seed)
   const runs = new Map<string, number>()
   const nthRun = (job: string) => {
     const nth = (runs.get(job) ?? 0) + 1
@@ -83,9 +84,10 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
             seed,
             options.jobs ?? Plan.size(seed).jobs
           ),
-    queues: { ...Workload.queues, ...options.queues },
+    queues: { ...Workload.queues, ...(hasRemote ? Workload.remoteQueues : {}), ...options.queues },
     invariants: [...WorkloadInvariants.all, ...ExecutionInvariants.all],
     releases: Chapters.arePinned(seed),
+    hasRemote,
     drainTimeout: Duration.toMillis(options.drainTimeout ?? "10 minutes"),
     handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({
@@ -113,6 +115,7 @@ const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: Simulation
   queues: options.queues ?? {},
   invariants: [],
   releases: false,
+  hasRemote: false,
   drainTimeout: Duration.toMillis(options.drainTimeout ?? "1 day"),
   handlersFor: ({ actor, checker }) =>
     handlers.map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: true }))
@@ -133,6 +136,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
       jobs: setup.jobs.length,
       queues: [...setup.worker.queues],
       viaEntryPoints: handlers === undefined,
+      remoteQueue: setup.hasRemote ? Workload.remoteQueue : undefined,
       faultPlan: options.faults ?? {}
     })
   const spec: SimulationRun.RunSpec<R> = {

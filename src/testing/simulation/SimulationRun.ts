@@ -52,6 +52,8 @@ export interface RunSpec<R> {
   readonly invariants: ReadonlyArray<Invariant>
   /** Whether some pods have the next release of the workflows. */
   readonly releases: boolean
+  /** Whether some jobs are for remote workers. */
+  readonly hasRemote: boolean
   /** Maximum time to drain after the last fault, in milliseconds. */
   readonly drainTimeout: number
   /** Name of an invariant; the run ends as soon as it is violated. */
@@ -138,6 +140,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       const calmPeriod = { from: scheduler.clock.now, until: Number.POSITIVE_INFINITY }
       faults.end()
       for (const pod of pods.values()) pod.thaw()
+      const worker = yield* Effect.fork(spec.hasRemote ? planRunner.workRemotely : Effect.void)
       yield* allDone
       yield* planRunner.endPauses(plan)
       // Repeated: a job that crashes its process may end the last one of a release.
@@ -147,7 +150,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       yield* planRunner.endSchedules((spec.worker.schedules ?? []).map(({ name }) => name))
       checker.history.calm = calmPeriod
       const waited = yield* untilDrained(checker, spec.drainTimeout)
-      yield* Fiber.interrupt(operator)
+      yield* Fiber.interruptAll([operator, worker])
       calmPeriod.until = scheduler.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
       yield* Effect.sleep(stopMillis)

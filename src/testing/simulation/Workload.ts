@@ -1,10 +1,12 @@
-import { Duration, Effect, Schema } from "effect"
+import { Duration, Effect, Redacted, Schema } from "effect"
 import type { WorkflowServices } from "../../client/workflow/WorkflowDefinition.js"
 import * as Backoff from "../../core/Backoff.js"
 import type { Workspace } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import * as Outcome from "../../core/Outcome.js"
 import type { Source } from "../../gateway/Bots.js"
+import { SafeFetch } from "../../gateway/fetch/SafeFetch.js"
+import * as Push from "../../gateway/push/Push.js"
 import * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import * as Job from "../../queue/Job.js"
@@ -13,6 +15,8 @@ import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
 import * as RateLimit from "../../rate-limits/RateLimit.js"
 import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import * as Schedule from "../../schedule/Schedule.js"
+import type { History } from "./History.js"
+import * as PushEndpoint from "./PushEndpoint.js"
 import { Dice, digest, drawn } from "./Seed.js"
 import * as WorkflowWorkload from "./WorkflowWorkload.js"
 
@@ -50,6 +54,10 @@ const subscriberOf = (name: string) => ({
   subscribes: { event, kind: name }
 })
 const subscribers = [subscriberOf("rung.first"), subscriberOf("rung.second")]
+/** Claimed by remote workers: no pod serves its queue. */
+const Remote = Job.make("remote", { ...shared, queue: "remote" })
+/** Sent to an endpoint. */
+const Pushed = Job.make("pushed", { ...shared, queue: "plain" })
 const Tick = Job.make("tick", { ...shared, queue: "plain" })
 /** A workflow execution, and the children that it waits for. */
 const Execution = Job.make(WorkflowWorkload.executionKind, { ...shared, queue: "plain" })
@@ -66,6 +74,8 @@ export const kinds = {
   child: Child.name,
   plain: Plain.name,
   obituary: Obituary.name,
+  remote: Remote.name,
+  pushed: Pushed.name,
   subscribers: subscribers.map(({ name }) => name)
 } as const
 
@@ -74,6 +84,10 @@ export const queues: Readonly<Record<string, QueueSettingsPatch>> = {
   line: { maxWorkers: 6, perKey: { concurrency: 1, order: "strict" } },
   metered: { maxWorkers: 6, rate: { jobs: 2, per: Duration.seconds(4) } }
 }
+
+/** The queue of the jobs that remote workers run, in the seeds that have some. */
+export const remoteQueue = Remote.queue
+export const remoteQueues: Readonly<Record<string, QueueSettingsPatch>> = { [remoteQueue]: { maxWorkers: 6 } }
 
 export const upstream = RateLimit.make("upstream", { capacity: 3, rate: 1, ahead: 2 })
 
@@ -89,15 +103,26 @@ export const jobsAndExecutions = (seed: number, count: number): ReadonlyArray<Jo
   return jobs(seed, count).map((source, index) => (executions[index] === true ? execution(index + 1) : source))
 }
 
+/** The share of jobs that run outside of the pods. Seven of eight seeds have none: a seed with some takes a third longer. */
+const shareOutside = (dice: Dice) => (dice.chance(0.875) ? 0 : 0.6)
+
+/** Whether some jobs of a seed are for remote workers or sent to an endpoint. */
+export const hasOutside = (seed: number): boolean => shareOutside(outsideDice(seed)) > 0
+
+const outsideDice = (seed: number) => new Dice(digest("outside", seed))
+
 /** Returns `count` random jobs for a seed. */
 export const jobs = (seed: number, count: number): ReadonlyArray<JobSource> => {
   const dice = new Dice(digest("jobs", seed))
+  const outside = outsideDice(seed)
+  const share = shareOutside(outside)
   // Favour one kind in most runs: limits and ordering only matter when many jobs of a kind compete.
   const favourite = dice.pick(undefined, Plain, Light, Line, Metered, Token, Parent)
   return Array.from({ length: count }, (_, index): JobSource => {
     const payload = { n: index + 1 }
     const mixed = dice.pick(Plain, Light, Line, Metered, Token, Parent)
-    const kind = favourite !== undefined && dice.chance(0.7) ? favourite : mixed
+    const inside = favourite !== undefined && dice.chance(0.7) ? favourite : mixed
+    const kind = outside.chance(share) ? outside.pick(Remote, Remote, Pushed) : inside
     const delay = dice.chance(0.25) ? { delay: Duration.millis(dice.whole(0, 15_000)) } : {}
     const priority = dice.chance(0.2) && kind !== Line ? { priority: dice.whole(-2, 2) } : {}
     const key = kind === Line ? { key: dice.pick("ada", "bob") } : {}
@@ -118,7 +143,7 @@ export interface HandlerControls {
   readonly nthRun: (job: string) => number
   readonly granted: () => void
   /** Records what the code of executions does and sees outside the database. */
-  readonly history: WorkflowWorkload.StoryHistory
+  readonly history: WorkflowWorkload.StoryHistory & Pick<History, "trace">
 }
 
 /** Number of runs after which a job always succeeds, so that it finishes eventually. */
@@ -148,6 +173,20 @@ const misbehave = (
   return Effect.zipRight(Effect.sleep(long), crash)
 }
 
+/** Sends jobs with the code of every pushed kind, to an endpoint that misbehaves as handlers do. */
+const pushed = (controls: HandlerControls): Handler.Handler<never> => {
+  const { history, isCalm, seed } = controls
+  const endpoint = PushEndpoint.make({
+    history,
+    run: (job, n) => misbehave(controls, job, n),
+    isLost: (name) => !isCalm() && drawn(seed, `response ${name}`) < 0.2
+  })
+  const secret = Redacted.make(PushEndpoint.secret)
+  const handler = Push.make(Pushed, { url: PushEndpoint.url, secret, throttles: "job" })
+  const { open } = handler
+  return open === undefined ? handler : { ...handler, open: Effect.provideService(open, SafeFetch, endpoint) }
+}
+
 export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handler<RateLimits | WorkflowServices>> => {
   const plain = (kind: Job.JobKind<{ readonly n: number }>) =>
     Handler.make(kind, ({ n }, job) => misbehave(controls, job, n))
@@ -162,6 +201,7 @@ export const handlers = (controls: HandlerControls): ReadonlyArray<Handler.Handl
     plain(Webhook),
     plain(Leaf),
     ...subscribers.map(plain),
+    ...(hasOutside(controls.seed) ? [pushed(controls)] : []),
     WorkflowWorkload.handler((job, n) => misbehave(controls, job, n), controls),
     Handler.make(Token, ({ n }, job) =>
       upstream.acquire.pipe(

@@ -1,6 +1,7 @@
 import type { JobRow } from "../../../queue/JobRowMemory.js"
 import type { History } from "../History.js"
 import type { Finding, Invariant } from "../Invariant.js"
+import { accepts } from "../PushEndpoint.js"
 import { kinds, upstream } from "../Workload.js"
 import { overflow } from "./ClaimInvariants.js"
 
@@ -86,4 +87,34 @@ const inbox: Invariant = {
     })
 }
 
-export const all: ReadonlyArray<Invariant> = [childWithParent, tokens, obituaries, webhooks, events, inbox]
+const pushed: Invariant = {
+  name: "push",
+  promise: "a pushed job has its own id and signature in every request, and is done only if the endpoint accepted it",
+  atEnd: (history) => [
+    ...(history.reported.get("push") ?? []),
+    ...ofKind(history, kinds.pushed).flatMap(({ id, status }): ReadonlyArray<Finding> => {
+      const isAccepted = history.trace.about(id).some(({ what }) => what.startsWith(accepts))
+      return status !== "done" || isAccepted
+        ? []
+        : [{ job: id, found: `${history.nameOf(id)} is done, but the endpoint has not accepted it` }]
+    })
+  ]
+}
+
+/** Checked by the remote workers, which know their leases. */
+const remoteEnds: Invariant = {
+  name: "remote end",
+  promise: "the end of a remote attempt is acknowledged only if it was written under the lease of that attempt",
+  atEnd: ({ reported }) => reported.get("remote end") ?? []
+}
+
+export const all: ReadonlyArray<Invariant> = [
+  childWithParent,
+  tokens,
+  obituaries,
+  webhooks,
+  events,
+  inbox,
+  pushed,
+  remoteEnds
+]
