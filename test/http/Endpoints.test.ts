@@ -1,7 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Endpoints } from "../../src/queue/endpoints/Endpoints.js"
-import { backends, TestServer } from "./TestServer.js"
+import { listen } from "./EventListener.js"
+import { adminToken, backends, TestServer } from "./TestServer.js"
 
 const unknown = "0198c0de-0000-7000-8000-00000000dead"
 const path = "/api/v1/endpoints"
@@ -93,10 +94,10 @@ describe.each(backends)("on %s, /api/v1/endpoints", (_, layer) => {
       const { id } = yield* endpoints.create({ url, customer: "acme" })
       yield* endpoints.failed(id, { error: "gone", isGone: true, disableAfter: 0 })
       const message = "The endpoint customer.example.org of acme is disabled: it responded 410 Gone."
-      const { json } = yield* admin("GET", "/api/v1/events", { headers: { accept: "application/json" } })
-      expect(json).toMatchObject({
-        warnings: expect.arrayContaining([{ code: "endpoint_disabled", message, subject: id }])
-      })
+      const events = yield* listen("/api/v1/events", { authorization: `Bearer ${adminToken}` })
+      const { data } = yield* events.heard("snapshot")
+      const warning = { code: "endpoint_disabled", message, subject: id }
+      expect(data).toMatchObject({ warnings: expect.arrayContaining([warning]) })
     }).pipe(Effect.provide(layer()))
   )
 })

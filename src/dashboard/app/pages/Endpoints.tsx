@@ -96,7 +96,7 @@ const SendRow = ({ job, onChange }: { readonly job: Job; readonly onChange: () =
       <td class="name">
         <a href={to(`jobs/${job.id}`)}>{String(Object(job.payload).type)}</a>
       </td>
-      <td class="number attempt">
+      <td class="number hide-narrow">
         {job.attempt}/{job.attempts}
       </td>
       <td class="when">
@@ -143,7 +143,14 @@ const Sends = ({ id, route }: { readonly id: string; readonly route: Route }) =>
             <>
               <Table
                 class="stacked sends"
-                headings={["State", "Type", ["Attempt", "number"], "When", "Response", <th aria-label="Actions" />]}
+                headings={[
+                  "State",
+                  "Type",
+                  ["Attempt", "number hide-narrow"],
+                  "When",
+                  "Response",
+                  <th aria-label="Actions" />
+                ]}
               >
                 {jobs.map((job) => (
                   <SendRow key={job.id} job={job} onChange={sends.reload} />
