@@ -34,6 +34,7 @@ export const requestsOf = async (get) => {
   const next = await get(jobs())
   const [execution] = (await get("workflows")).executions
   const [event] = (await get("published")).events
+  const [endpoint] = (await get("endpoints")).endpoints
   return {
     "who is logged in": "session",
     "overview and queues": "queues",
@@ -57,9 +58,11 @@ export const requestsOf = async (get) => {
     "workflows, counts": "workflows/counts?roots=true",
     "recent actions": "actions?limit=50",
     events: "published",
+    endpoints: "endpoints",
     fleet: "fleet",
-    // The benchmark stores no executions and no events; your own database may have some.
+    // The benchmark stores no executions, events and endpoints; your own database may have some.
     ...(event === undefined ? {} : { event: `published/${event.id}` }),
+    ...(endpoint === undefined ? {} : { endpoint: `endpoints/${endpoint.id}` }),
     ...(execution === undefined ? {} : { execution: `workflows/${encodeURIComponent(execution.execution)}` }),
     "jobs, done in one queue": jobs({ queue: "queue-2", state: "done" }),
     "jobs, of one kind": jobs({ kind: "kind-3" }),

@@ -37,7 +37,7 @@ describe("SqlStatements", () => {
       for (const { sql } of yield* MigrationFile.readAll(Package.migrationsDirectory)) {
         for (const statement of split(sql)) {
           expect(statement).toMatch(
-            /^((create|drop|alter) (table|unique index|index|function|trigger)|insert into|do) /
+            /^((create( or replace)?|drop|alter) (table|unique index|index|function|trigger)|insert into|do) /
           )
         }
       }
