@@ -4,6 +4,7 @@ export const longTests = [
   "test/cli/Fleet.test.ts",
   "test/cli/FleetMove.test.ts",
   "test/cli/Mcp.test.ts",
+  "test/client/Endpoints.test.ts",
   "test/client/Health.test.ts",
   "test/database/embedded/DirectoryLock.test.ts",
   "test/database/embedded/EmbeddedPostgresThrowaway.test.ts",

@@ -66,6 +66,15 @@ describe("incidents", () => {
     expect(incident).toMatchObject({ text: "Queue mail has no worker: 1 job due, oldest 2 h.", href: "#/queues/mail" })
   })
 
+  it("name an endpoint that is disabled, and count several", () => {
+    const disabled = (subject: string) => ({ code: "endpoint_disabled", message: `Endpoint ${subject}`, subject })
+    const [one] = Incidents.of({ warnings: [disabled("a")] }, 0)
+    expect(one).toMatchObject({ text: "Endpoint a", href: expect.stringContaining("endpoints/a") })
+    const [both] = Incidents.of({ warnings: [disabled("a"), disabled("b")] }, 0)
+    expect(both).toMatchObject({ text: "2 endpoints of customers are disabled." })
+    expect(both?.href).toContain("standing=disabled")
+  })
+
   it("call a queue full only if the number that was counted reaches the limit", () => {
     const capped = { limits: { depthCap: 10_000 } }
     const floor = (value: number) => ({ value, kind: "atLeast" })

@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Option, Redacted } from "effect"
+import { Clock, Duration, Effect, Redacted } from "effect"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import * as Outcome from "../../core/Outcome.js"
 import * as SigningKey from "../../core/SigningKey.js"
@@ -6,12 +6,10 @@ import { limits } from "../../core/StoredJob.js"
 import * as Handler from "../../handlers/Handler.js"
 import type { JobContext } from "../../handlers/JobContext.js"
 import type { JobKind } from "../../queue/Job.js"
-import * as Allowance from "../config/Allowance.js"
-import { settings } from "../config/GatewayConfig.js"
 import type { Response } from "../fetch/HttpExchange.js"
-import * as RetryAfter from "../fetch/RetryAfter.js"
-import * as SafeFetch from "../fetch/SafeFetch.js"
+import type * as SafeFetch from "../fetch/SafeFetch.js"
 import { keyOf, signed } from "../SignedSources.js"
+import { client, quoted, waitIn } from "./Exchange.js"
 
 // Runs the jobs of a kind at a URL: each attempt is one signed request, in the form of Standard Webhooks.
 
@@ -45,18 +43,6 @@ export const fault = (options: PushOptions): readonly [option: keyof PushOptions
   if (options.throttles !== undefined && !scopes.includes(options.throttles))
     return ["throttles", `throttles must be queue, key or job, got ${JSON.stringify(options.throttles)}.`]
   return undefined
-}
-
-/** Characters of a response that an error quotes. */
-const quotedCharacters = 1_000
-
-/** The beginning of a response, for an error. */
-export const quoted = ({ body }: Response): string => body.toString("utf8").slice(0, quotedCharacters).trim()
-
-/** The delay that a response asks for: at most an hour, unless `most` says otherwise. */
-export const waitIn = ({ headers }: Response, now: number, most?: number): Duration.Duration | undefined => {
-  const seconds = RetryAfter.secondsIn(headers["retry-after"], now, most)
-  return seconds === undefined ? undefined : Duration.seconds(seconds)
 }
 
 /** How the attempt of a job ended, as the endpoint says in the header `nightshift-outcome`. */
@@ -126,15 +112,6 @@ const bodyOf = (kind: JobKind<never>, payload: unknown, job: JobContext, now: nu
       timeoutSeconds: Duration.toSeconds(kind.timeout)
     }
   })
-
-/** A client that reaches public addresses, and those of HTTP_HANDLER_ALLOW. */
-const newClient = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
-
-/** The client of the process, or else a new one. */
-export const client = Effect.flatMap(
-  Effect.serviceOption(SafeFetch.SafeFetch),
-  Option.match({ onNone: () => newClient, onSome: Effect.succeed })
-)
 
 /**
  * Makes a handler that sends each job to a URL, signed as Standard Webhooks requires. The payload is sent as it is stored. A

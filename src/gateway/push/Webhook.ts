@@ -16,13 +16,13 @@ import { settings } from "../config/GatewayConfig.js"
 import type { Response } from "../fetch/HttpExchange.js"
 import type { SafeFetch } from "../fetch/SafeFetch.js"
 import { signed } from "../SignedSources.js"
-import * as Push from "./Push.js"
+import * as Exchange from "./Exchange.js"
 
 // Sends webhooks to customers. Each attempt reads the endpoint, so that a new URL, a new secret and disabling apply at once.
 
 export { kind, type SendError, type SendOptions, type SendTo, type Sent, send } from "../../queue/endpoints/Send.js"
 
-export const disabledEndpoints = MetricSpec.counter(
+const disabledEndpoints = MetricSpec.counter(
   "endpoints_disabled_total",
   "Endpoints of customers that were disabled automatically.",
   ["reason"]
@@ -42,7 +42,7 @@ const isSuccess = ({ status }: Response) => status >= 200 && status < 300
 
 const failureOf = (host: string, response: Response): string => {
   const { status } = response
-  const said = Push.quoted(response)
+  const said = Exchange.quoted(response)
   const why = status >= 300 && status < 400 ? ", a redirect, which is not followed" : ""
   return `${host} responded ${status}${why}${said === "" ? "." : `: ${said}`}`
 }
@@ -113,20 +113,20 @@ const run =
       if (response._tag === "Right" && isSuccess(response.right)) {
         if (endpoint.firstFailedAt !== undefined) yield* endpoints.succeeded(endpoint.id)
         const { status } = response.right
-        return Outcome.done({ status, millis: now - startedAt, response: Push.quoted(response.right) })
+        return Outcome.done({ status, millis: now - startedAt, response: Exchange.quoted(response.right) })
       }
       const error = response._tag === "Left" ? response.left.message : failureOf(url.host, response.right)
       const isGone = response._tag === "Right" && response.right.status === 410
       yield* recordFailure(endpoint.id, { error, isGone, disableAfter })
       if (isGone) return Outcome.dead(error)
-      return Outcome.retry(error, response._tag === "Right" ? Push.waitIn(response.right, now) : undefined)
+      return Outcome.retry(error, response._tag === "Right" ? Exchange.waitIn(response.right, now) : undefined)
     }).pipe(
       Effect.catchTag("EndpointNotFound", ({ id }) => Effect.succeed(Outcome.dead(`Endpoint ${id} was deleted.`)))
     )
 
 // An invalid setting aborts the start of the process.
 const opened = Effect.orDie(
-  Effect.map(Effect.all([Push.client, settings.endpointDisableAfter.config]), ([fetch, disableAfter]) =>
+  Effect.map(Effect.all([Exchange.client, settings.endpointDisableAfter.config]), ([fetch, disableAfter]) =>
     run(fetch, Duration.toMillis(disableAfter))
   )
 )

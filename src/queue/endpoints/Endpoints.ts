@@ -78,7 +78,7 @@ export class Endpoints extends Context.Tag("nightshift/queue/Endpoints")<
     /** An endpoint with the secrets that sign now, for one attempt. */
     readonly open: (id: string) => Effect.Effect<
       {
-        /** The endpoint. */
+        /** Where to send, and whether it is disabled. */
         readonly endpoint: Endpoint.Endpoint
         /** Its secrets, the newest first. */
         readonly secrets: ReadonlyArray<Redacted.Redacted>

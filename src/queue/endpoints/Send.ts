@@ -12,7 +12,7 @@ import { Endpoints } from "./Endpoints.js"
 
 /** The kind of the jobs that send webhooks. Their key is the endpoint. Its attempts take about two days. */
 export const kind: Job.JobKind<{
-  /** Type of the webhook. */
+  /** Such as `order.paid`. Endpoints can choose the types that they get. */
   readonly type: string
   /** A JSON value. */
   readonly data: unknown

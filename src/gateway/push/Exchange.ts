@@ -1,0 +1,29 @@
+import { Duration, Effect, Option } from "effect"
+import * as Allowance from "../config/Allowance.js"
+import { settings } from "../config/GatewayConfig.js"
+import type { Response } from "../fetch/HttpExchange.js"
+import * as RetryAfter from "../fetch/RetryAfter.js"
+import * as SafeFetch from "../fetch/SafeFetch.js"
+
+// What pushed jobs and webhooks to customers share.
+
+/** Characters of a response that an error quotes. */
+const quotedCharacters = 1_000
+
+/** The beginning of a response, for an error. */
+export const quoted = ({ body }: Response): string => body.toString("utf8").slice(0, quotedCharacters).trim()
+
+/** The delay that a response asks for: at most an hour, unless `most` says otherwise. */
+export const waitIn = ({ headers }: Response, now: number, most?: number): Duration.Duration | undefined => {
+  const seconds = RetryAfter.secondsIn(headers["retry-after"], now, most)
+  return seconds === undefined ? undefined : Duration.seconds(seconds)
+}
+
+/** A client that reaches public addresses, and those of HTTP_HANDLER_ALLOW. */
+const newClient = Effect.flatMap(settings.httpAllow.config, (rules) => SafeFetch.make(Allowance.make(rules)))
+
+/** The client of the process, or else a new one. */
+export const client = Effect.flatMap(
+  Effect.serviceOption(SafeFetch.SafeFetch),
+  Option.match({ onNone: () => newClient, onSome: Effect.succeed })
+)
