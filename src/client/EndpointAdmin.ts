@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 import type { DurationInput } from "../core/DurationInput.js"
+import type { Endpoint, EndpointPatch, NewEndpoint, SendTo, Standing } from "../core/Endpoint.js"
 import * as Webhook from "../gateway/push/Webhook.js"
 import { usualKeep } from "../http/jobs/EndpointsRoutes.js"
 import * as Response from "../http/jobs/EndpointView.js"
-import type { Endpoint, EndpointPatch, NewEndpoint, Standing } from "../queue/endpoints/Endpoint.js"
 import { Endpoints } from "../queue/endpoints/Endpoints.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Listing from "./Listing.js"
@@ -78,7 +78,7 @@ export interface EndpointAdmin {
   /** Deletes the endpoint and its secrets. */
   remove(id: string): Promise<void>
   /** Stores a webhook for one endpoint, or for those of a customer that want its type. Resolves when it is durable. */
-  send(to: Webhook.SendTo, data: unknown, options?: SendOptions): Promise<ReadonlyArray<SentWebhook>>
+  send(to: SendTo, data: unknown, options?: SendOptions): Promise<ReadonlyArray<SentWebhook>>
 }
 
 const newEndpoint = namesOf<NewEndpoint>({ url: 0, customer: 0, description: 0, types: 0, secret: 0 })
@@ -86,7 +86,7 @@ const patchNames = namesOf<EndpointPatch>({ url: 0, description: 0, types: 0 })
 const filterNames = namesOf<EndpointFilter>({ limit: 0, customer: 0, standing: 0 })
 const rotateNames = namesOf<RotateOptions>({ keep: 0, secret: 0 })
 const sendNames = namesOf<SendOptions>({ id: 0, tx: 0 })
-const toNames = namesOf<Webhook.SendTo>({ type: 0, endpoint: 0, customer: 0 })
+const toNames = namesOf<SendTo>({ type: 0, endpoint: 0, customer: 0 })
 
 const fieldsOf = PlainFields.of(Response.EndpointView)
 

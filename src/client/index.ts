@@ -1,12 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 export type { DurationInput } from "../core/DurationInput.js"
+export type { EndpointPatch, NewEndpoint, SendTo } from "../core/Endpoint.js"
 export type { Issue } from "../core/Issues.js"
 /** What a handler can return or throw instead of a plain result: retry, dead, throttled, snooze or cancelled. */
 export * as Outcome from "../core/Outcome.js"
 export type { FollowUp } from "../core/StoredJob.js"
 export type { HandlerLog, LogLine } from "../handlers/PromiseContext.js"
-export type { EndpointPatch, NewEndpoint } from "../queue/endpoints/Endpoint.js"
 export type { DeclaredQueues, QueueDeclaration, QueueLimits } from "../queue/settings/QueueLimits.js"
 export type { TagChanges, Tags } from "../queue/workflow/Execution.js"
 export type { Schedule } from "../schedule/ScheduleSettings.js"

@@ -192,7 +192,7 @@ const enable = QueueCommand.make({
 })
 
 const resend = QueueCommand.make({
-  about: "Resend the webhooks of an endpoint that failed.",
+  about: "Resend the failed webhooks of an endpoint.",
   args: { id },
   options: { since, dryRun: Input.flag("Only show how many webhooks match."), reason },
   examples: { "nightshift endpoints resend <id> --since 2026-01-31T09:00:00Z": "resend what failed since a time" },

@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import * as Backoff from "../../core/Backoff.js"
+import type { SendTo } from "../../core/Endpoint.js"
 import { shown } from "../../core/Storable.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Job from "../Job.js"
@@ -24,15 +25,7 @@ export const kind: Job.JobKind<{
   timeout: "30s"
 })
 
-/** To which endpoints a webhook is sent: to one, or to those of a customer that want its type. */
-export interface SendTo {
-  /** Type of the webhook, such as `order.paid`. */
-  readonly type: string
-  /** Id of the only endpoint. [those of the customer] */
-  readonly endpoint?: string | undefined
-  /** Whose endpoints. [those without a customer] */
-  readonly customer?: string | undefined
-}
+export type { SendTo }
 
 /** How one webhook differs from others. */
 export interface SendOptions {
