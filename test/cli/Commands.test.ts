@@ -190,6 +190,21 @@ describe("every command", () => {
             subscriptions: [{ event: "order.paid", subscriber }]
           })
           yield* json("events unsubscribe", "order.paid", subscriber)
+          const address = "https://customer.example.org/hooks"
+          const { id: endpoint } = yield* json("endpoints create", address, "--customer", "acme")
+          expect(yield* json("endpoints list")).toMatchObject({ endpoints: [{ id: endpoint, standing: "healthy" }] })
+          expect(yield* json("endpoints show", endpoint)).toMatchObject({ customer: "acme", url: address })
+          expect(yield* json("endpoints change", endpoint, "--type", "order.paid")).toMatchObject({
+            types: ["order.paid"]
+          })
+          expect(yield* json("endpoints rotate", endpoint)).toMatchObject({ secret: expect.stringMatching(/^whsec_/) })
+          expect(yield* json("endpoints disable", endpoint)).toMatchObject({ disabledBecause: "operator" })
+          expect(yield* json("endpoints send", "order.paid", "--customer", "acme")).toMatchObject({
+            sent: [{ endpoint, outcome: "enqueued" }]
+          })
+          yield* json("endpoints resend", endpoint, "--dry-run")
+          expect(yield* json("endpoints enable", endpoint)).toMatchObject({ standing: "healthy" })
+          yield* json("endpoints delete", endpoint)
           expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
           expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
           expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })

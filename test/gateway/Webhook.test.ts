@@ -146,7 +146,7 @@ describe("a webhook to a customer", () => {
       const second = yield* send
       yield* shift.settle
       expect(acme.received).toHaveLength(1)
-      expect((yield* shift.job(second.id)).lastError).toMatch(/is disabled since .*: it responded 410 Gone\. Enable it/)
+      expect((yield* shift.job(second.id)).lastError).toMatch(/was disabled at .*: it responded 410 Gone\. Enable it/)
       const metrics = yield* Metrics
       expect(yield* metrics.render).toContain('nightshift_endpoints_disabled_total{reason="gone"} 1')
       yield* acme.endpoints.enable(acme.id, true)

@@ -54,7 +54,7 @@ const reasons = {
 }
 
 const disabledText = ({ disabledAt = 0, disabledBecause = "operator", id }: Endpoint) =>
-  `Endpoint ${id} is disabled since ${new Date(disabledAt).toISOString()}: ${reasons[disabledBecause]}. Enable it, then resend.`
+  `Endpoint ${id} was disabled at ${new Date(disabledAt).toISOString()}: ${reasons[disabledBecause]}. Enable it, then resend.`
 
 /** Records a failed attempt. If that disables the endpoint, stores an audit entry in the same transaction. */
 const recordFailure = (id: string, failure: Failure) =>
