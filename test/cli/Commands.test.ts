@@ -208,7 +208,9 @@ describe("every command", () => {
           expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })
           expect(yield* json("queues resume", "default")).toMatchObject({ paused: false })
           expect(yield* json("queues scale", "default", "7")).toMatchObject({ maxWorkers: 7 })
-          expect(yield* json("queues list")).toMatchObject({ queues: [{ name: "default" }, { name: "unserved" }, { name: "webhooks" }] })
+          expect(yield* json("queues list")).toMatchObject({
+            queues: [{ name: "default" }, { name: "unserved" }, { name: "webhooks" }]
+          })
           expect(yield* json("schedules list")).toMatchObject({ schedules: [{ name: "nightly" }] })
           yield* json("schedules next", "nightly")
           for (const act of ["trigger", "pause", "resume"]) {
