@@ -59,7 +59,7 @@ export const clientOf = ({ origin, token }) => {
 
 /** Executions in several states, in a worker inside this process. */
 const startWorkflows = async (root, { database }) => {
-  const { connect, worker, workflow } = await import(join(root, "dist", "client.js"))
+  const { connect, event, on, webhookHandler, worker, workflow } = await import(join(root, "dist", "client.js"))
   const queue = "orders-workflow"
   const shipment = workflow("shipment", { payload: z.string(), queue }, (item, step) =>
     step.run("print label", () => `label of ${item}`)
@@ -80,13 +80,35 @@ const startWorkflows = async (root, { database }) => {
       return { shipped: items.length }
     }
   )
+  const paid = event("order.paid", z.object({ order: z.string(), country: z.string() }))
   const shift = await connect(database, { log: false })
-  const running = await worker(shift, { handlers: [order, shipment] })
-  for (const id of ["A-17", "B-1", "C-3"]) await shift.start(order, { id, items: ["book", "lamp"] })
-  return async () => {
+  const running = await worker(shift, {
+    handlers: [
+      order,
+      shipment,
+      webhookHandler(),
+      on(paid, { as: "send-invoice" }, async () => "sent"),
+      on(paid, { as: "tell-customs", match: { "data.country": "CH" } }, async () => {
+        throw new Error("customs are closed")
+      }),
+      on(paid, { as: "daily-digest", debounce: "1h", by: "data.country" }, async () => undefined)
+    ]
+  })
+  for (const id of ["A-17", "B-1", "C-3"]) {
+    await shift.start(order, { id, items: ["book", "lamp"] })
+    await shift.publish(paid, { order: id, country: id === "C-3" ? "CH" : "DE" }, { id, key: id })
+  }
+  // No request is sent: private addresses are not allowed.
+  const addressed = { url: "http://127.0.0.1:4000/hooks", customer: "acme", description: "Accounting of Acme" }
+  const { id } = await shift.endpoints.create(addressed)
+  await shift.endpoints.send({ customer: "acme", type: "order.paid" }, { order: "A-17" })
+  const { id: old } = await shift.endpoints.create({ ...addressed, customer: "globex", description: "Old warehouse" })
+  await shift.endpoints.disable(old)
+  const stop = async () => {
     await running.stop()
     await shift.close()
   }
+  return { endpoint: id, stop }
 }
 
 /** The content that each page needs: a name and a check. */
@@ -102,6 +124,8 @@ const parts = {
     (await get("queues")).queues.some(({ throughput }) => (throughput?.completed ?? 0) > 0),
   "deliveries of a bot": async ({ get }) => (await get("bots/helpdesk/deliveries")).deliveries.length >= 3,
   "uploaded files": async ({ get }) => (await get("uploads/files")).files.length >= 3,
+  "a failed webhook": async ({ get }) =>
+    (await get("jobs?kind=webhook.send&state=retrying&limit=1")).jobs.length > 0,
   "a finished execution": async ({ get }) =>
     (await get("workflows")).executions.some(({ execution, state }) => execution === "order/B-1" && state === "done"),
   "a waiting execution": async ({ get }) => (await get("workflows")).executions.some(({ state }) => state === "waiting")
@@ -128,14 +152,18 @@ export const setScene = async (root, report) => {
   }
   try {
     const client = clientOf(demo)
-    stops.push(await startWorkflows(root, demo))
+    const { endpoint, stop: stopWorkflows } = await startWorkflows(root, demo)
+    stops.push(stopWorkflows)
     await client.send("PATCH", "queues/mail", { paused: true })
     await client.send("PATCH", "queues/mail", { paused: false })
     await fill(client, report)
     const dead = await client.get("jobs?kind=charge_card&state=dead&reason=exhausted&limit=1")
     const waiting = await client.get("jobs?state=scheduled&kind=send_reminder&limit=1")
     const { pods } = await client.get("pods")
-    return { link: demo.link, deadJob: dead.jobs[0]?.id, waitingJob: waiting.jobs[0]?.id, pod: pods[0]?.id, stop }
+    const { events } = await client.get("published")
+    const [event] = events.filter(({ ownId }) => ownId === "C-3")
+    const ids = { deadJob: dead.jobs[0]?.id, waitingJob: waiting.jobs[0]?.id, pod: pods[0]?.id, event: event?.id, endpoint }
+    return { link: demo.link, ...ids, stop }
   } catch (error) {
     await stop()
     throw error

@@ -23,7 +23,7 @@ const busy = {
  * `hash` is the URL fragment. `open` performs clicks and returns when the view is visible. `before` runs before the page
  * opens. `only` limits the view to one width; `isLoading` allows a view that is still loading.
  */
-export const viewsOf = ({ deadJob, pod, waitingJob }) => [
+export const viewsOf = ({ deadJob, endpoint, event, pod, waitingJob }) => [
   { name: "overview", hash: "#/overview" },
   { name: "overview-attention", hash: "#/overview", open: (page) => press(page, /^Show \d+ more$/) },
   { name: "overview-palette", hash: "#/overview", open: (page) => pressInBar(page, /^Find/) },
@@ -42,6 +42,10 @@ export const viewsOf = ({ deadJob, pod, waitingJob }) => [
     open: (page) => page.getByRole("button", { name: "charge", exact: true }).last().press("Enter")
   },
   { name: "execution-dead", hash: `#/workflows/${encodeURIComponent("order/C-3")}` },
+  { name: "events", hash: "#/events" },
+  { name: "event", hash: `#/events/${event}` },
+  { name: "endpoints", hash: "#/endpoints" },
+  { name: "endpoint", hash: `#/endpoints/${endpoint}` },
   { name: "schedules", hash: "#/schedules" },
   {
     name: "schedules-runs",
