@@ -124,8 +124,7 @@ const parts = {
     (await get("queues")).queues.some(({ throughput }) => (throughput?.completed ?? 0) > 0),
   "deliveries of a bot": async ({ get }) => (await get("bots/helpdesk/deliveries")).deliveries.length >= 3,
   "uploaded files": async ({ get }) => (await get("uploads/files")).files.length >= 3,
-  "a failed webhook": async ({ get }) =>
-    (await get("jobs?kind=webhook.send&state=retrying&limit=1")).jobs.length > 0,
+  "a failed webhook": async ({ get }) => (await get("jobs?kind=webhook.send&state=retrying&limit=1")).jobs.length > 0,
   "a finished execution": async ({ get }) =>
     (await get("workflows")).executions.some(({ execution, state }) => execution === "order/B-1" && state === "done"),
   "a waiting execution": async ({ get }) => (await get("workflows")).executions.some(({ state }) => state === "waiting")
@@ -162,7 +161,13 @@ export const setScene = async (root, report) => {
     const { pods } = await client.get("pods")
     const { events } = await client.get("published")
     const [event] = events.filter(({ ownId }) => ownId === "C-3")
-    const ids = { deadJob: dead.jobs[0]?.id, waitingJob: waiting.jobs[0]?.id, pod: pods[0]?.id, event: event?.id, endpoint }
+    const ids = {
+      deadJob: dead.jobs[0]?.id,
+      waitingJob: waiting.jobs[0]?.id,
+      pod: pods[0]?.id,
+      event: event?.id,
+      endpoint
+    }
     return { link: demo.link, ...ids, stop }
   } catch (error) {
     await stop()

@@ -4,6 +4,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Exit, Layer, Redacted, type Scope } from "effect"
 import { GatewayConfig } from "../../src/gateway/config/GatewayConfig.js"
 import { SafeFetch } from "../../src/gateway/fetch/SafeFetch.js"
+import { AddressRefused } from "../../src/gateway/fetch/UpstreamErrors.js"
 import * as HttpHandler from "../../src/gateway/HttpHandler.js"
 import type { Update } from "../../src/gateway/telegram/TelegramUpdate.js"
 import { message } from "./Updates.js"
@@ -158,6 +159,14 @@ describe("a url that resolves to a private address", () => {
       expect(asked).toBe(0)
     })
   )
+
+  it("is named once in the error if it is an address itself", () => {
+    const rest = "is not a public address. Add it to HTTP_HANDLER_ALLOW to allow it."
+    expect(new AddressRefused({ host: "10.0.0.1", address: "10.0.0.1" }).message).toBe(`10.0.0.1 ${rest}`)
+    expect(new AddressRefused({ host: "db", address: "10.0.0.1" }).message).toBe(
+      `db resolves to 10.0.0.1, which ${rest}`
+    )
+  })
 
   it.scopedLive("is called when HTTP_HANDLER_ALLOW lists its name or address, and only on the listed port", () =>
     Effect.gen(function* () {

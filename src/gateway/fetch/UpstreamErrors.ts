@@ -8,7 +8,8 @@ export class AddressRefused extends Schema.TaggedError<AddressRefused>()("Addres
   address: Schema.String
 }) {
   override get message(): string {
-    return `${this.host} resolves to ${this.address}, which is not a public address. Add it to HTTP_HANDLER_ALLOW to allow it.`
+    const resolved = this.host === this.address ? "" : ` resolves to ${this.address}, which`
+    return `${this.host}${resolved} is not a public address. Add it to HTTP_HANDLER_ALLOW to allow it.`
   }
 }
 

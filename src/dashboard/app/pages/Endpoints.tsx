@@ -25,7 +25,7 @@ const Standing = ({ of }: { readonly of: Endpoint }) => (
 
 const reasons = { operator: "by an operator", failing: "after days of failures", gone: "it responded 410 Gone" }
 
-const typesText = ({ types }: Endpoint) => (types === null ? "all" : types.join(", "))
+const typesText = ({ types }: Endpoint) => (types === null ? "all types" : types.join(", "))
 
 export const Endpoints = ({ route }: { readonly route: Route }) => {
   const page = useResource<{ endpoints: ReadonlyArray<Endpoint>; next: string | null }>(
