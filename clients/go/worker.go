@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"math/rand"
 	"net/http"
 	"os"
@@ -19,8 +20,20 @@ import (
 	"time"
 )
 
-// maxBatch is the number of jobs in one request, which is also the limit of the service.
-const maxBatch = 1000
+const (
+	// maxBatch is the number of jobs in one request, which is also the limit of the service.
+	maxBatch = 1000
+	// maxBatchBytes is the size of the results in one request. The service accepts 32 MiB.
+	maxBatchBytes = 8 << 20
+	// What the service stores at most of a result or a progress, and reads of an error and of a log.
+	maxValueBytes = 64 << 10
+	maxErrorBytes = 16 << 10
+	maxLogBytes   = 1 << 20
+	maxLineBytes  = 8 << 10
+	maxSeconds    = 31_536_000
+)
+
+const refusedText = "the service refused the result: "
 
 // Handler runs a job. The context is cancelled when the job must stop, and Job.StopReason says why.
 // The returned value is the job's result. An error fails the attempt, unless it is made by Retry, Dead, Snooze, Throttled
@@ -70,7 +83,7 @@ func (o *outcome) Error() string { return fmt.Sprintf("%v: %v", o.end["outcome"]
 
 // Retry fails the attempt. The job runs again after the delay.
 func Retry(err error, after time.Duration) error {
-	return &outcome{map[string]any{"outcome": "retry", "error": err.Error(), "afterSeconds": after.Seconds()}}
+	return &outcome{map[string]any{"outcome": "retry", "error": err.Error(), "afterSeconds": seconds(after, 0)}}
 }
 
 // Dead fails the job for good.
@@ -78,12 +91,12 @@ func Dead(err error) error { return &outcome{map[string]any{"outcome": "dead", "
 
 // Snooze runs the job again after the delay. It uses up no attempt.
 func Snooze(after time.Duration) error {
-	return &outcome{map[string]any{"outcome": "snooze", "afterSeconds": after.Seconds()}}
+	return &outcome{map[string]any{"outcome": "snooze", "afterSeconds": seconds(after, 0)}}
 }
 
 // Throttled pauses a scope: "queue", "key" or "job". It uses up no attempt.
 func Throttled(after time.Duration, scope string) error {
-	return &outcome{map[string]any{"outcome": "throttled", "afterSeconds": after.Seconds(), "scope": scope}}
+	return &outcome{map[string]any{"outcome": "throttled", "afterSeconds": seconds(after, 0), "scope": scope}}
 }
 
 // Cancelled ends a job that was cancelled.
@@ -107,22 +120,33 @@ type Job struct {
 	cancel   context.CancelFunc
 	reason   string
 	extend   time.Duration
-	progress any
+	progress json.RawMessage
 	lines    []map[string]any
+	logged   int
 }
 
 // Extend moves the deadline to this long from the next heartbeat.
 func (j *Job) Extend(by time.Duration) { j.locked(func() { j.extend = by }) }
 
-// Progress is stored with the next heartbeat. Only the last value is sent.
-func (j *Job) Progress(value any) { j.locked(func() { j.progress = value }) }
+// Progress is stored with the next heartbeat. Only the last value is sent. It returns an error if the value cannot be stored.
+func (j *Job) Progress(value any) error {
+	data, err := encoded(value)
+	if err != nil {
+		return fmt.Errorf("nightshift: the progress cannot be stored: %w", err)
+	}
+	j.locked(func() { j.progress = data })
+	return nil
+}
 
 // Logf adds a line that is stored with the job when the attempt ends. Only the last 1000 lines are kept.
 func (j *Job) Logf(format string, args ...any) {
-	line := map[string]any{"at": time.Now().UTC().Format(time.RFC3339Nano), "message": fmt.Sprintf(format, args...)}
+	text := beginning(fmt.Sprintf(format, args...), maxLineBytes)
+	line := map[string]any{"at": time.Now().UTC().Format(time.RFC3339Nano), "message": text}
 	j.locked(func() {
 		j.lines = append(j.lines, line)
-		if len(j.lines) > maxBatch {
+		j.logged += len(text)
+		for len(j.lines) > maxBatch || j.logged > maxLogBytes {
+			j.logged -= len(j.lines[0]["message"].(string))
 			j.lines = j.lines[1:]
 		}
 	})
@@ -154,14 +178,25 @@ func (j *Job) beat() map[string]any {
 	j.locked(func() {
 		beat["deadline"] = j.Deadline
 		if j.extend > 0 {
-			beat["extendSeconds"] = j.extend.Seconds()
+			beat["extendSeconds"] = seconds(j.extend, 1)
 		}
 		if j.progress != nil {
 			beat["progress"] = j.progress
 		}
-		j.extend, j.progress = 0, nil
 	})
 	return beat
+}
+
+// sent forgets what a heartbeat has sent, unless the handler has changed it since.
+func (j *Job) sent(beat map[string]any, keepsExtension bool) {
+	j.locked(func() {
+		if data, ok := beat["progress"].(json.RawMessage); ok && bytes.Equal(data, j.progress) {
+			j.progress = nil
+		}
+		if by, ok := beat["extendSeconds"]; ok && !keepsExtension && by == seconds(j.extend, 1) {
+			j.extend = 0
+		}
+	})
 }
 
 // Worker claims jobs and runs their handlers.
@@ -175,8 +210,9 @@ type Worker struct {
 }
 
 type ended struct {
-	job *Job
-	end map[string]any
+	job   *Job
+	end   map[string]any
+	bytes int
 }
 
 // New makes a worker.
@@ -222,12 +258,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	helpers.Add(2)
 	go func() { defer helpers.Done(); w.beatLoop(drained) }()
-	go func() { defer helpers.Done(); w.finishLoop() }()
+	go func() { defer helpers.Done(); w.finishLoop(drained) }()
 	var running sync.WaitGroup
 	err := w.claimLoop(ctx, &running)
 	w.drain(&running)
 	close(drained)
-	close(w.ends)
 	helpers.Wait()
 	if _, leaveErr := w.post("heartbeat", map[string]any{"jobs": []any{}, "leave": true}, 5*time.Second); leaveErr != nil && err == nil {
 		w.options.Logf("nightshift: could not leave: %v", leaveErr)
@@ -333,11 +368,11 @@ func (w *Worker) run(ctx context.Context, job *Job) (end map[string]any) {
 	if err != nil {
 		return map[string]any{"outcome": "failed", "error": err.Error()}
 	}
-	data, err := json.Marshal(result)
+	data, err := encoded(result)
 	if err != nil {
-		return map[string]any{"outcome": "dead", "error": "its result is not JSON: " + err.Error()}
+		return map[string]any{"outcome": "dead", "error": "its result cannot be stored: " + err.Error()}
 	}
-	return map[string]any{"outcome": "done", "result": json.RawMessage(data)}
+	return map[string]any{"outcome": "done", "result": data}
 }
 
 // conclude sends the result, unless the job is no longer the worker's.
@@ -356,12 +391,21 @@ func (w *Worker) conclude(job *Job, end map[string]any) {
 	for name, value := range end {
 		whole[name] = value
 	}
+	size := 0
+	if text, ok := whole["error"].(string); ok {
+		whole["error"] = beginning(text, maxErrorBytes)
+		size += maxErrorBytes
+	}
+	if data, ok := whole["result"].(json.RawMessage); ok {
+		size += len(data)
+	}
 	job.locked(func() {
 		if len(job.lines) > 0 {
 			whole["log"] = job.lines
 		}
+		size += job.logged
 	})
-	w.ends <- ended{job, whole}
+	w.ends <- ended{job, whole, size}
 }
 
 func (w *Worker) forget(job *Job) {
@@ -421,7 +465,7 @@ func (w *Worker) beatLoop(drained <-chan struct{}) {
 
 func (w *Worker) beat(jobs []*Job) {
 	held := map[string]*Job{}
-	beats := make([]any, 0, len(jobs))
+	beats := make([]map[string]any, 0, len(jobs))
 	for _, job := range jobs {
 		held[job.ID+job.Lease] = job
 		beats = append(beats, job.beat())
@@ -436,7 +480,16 @@ func (w *Worker) beat(jobs []*Job) {
 	}
 	if err != nil {
 		w.options.Logf("nightshift: could not send a heartbeat: %v", err)
+		if !isTransient(err) {
+			// It may be a progress that cannot be stored: the next heartbeat goes without.
+			for i, job := range jobs {
+				job.sent(beats[i], true)
+			}
+		}
 		return
+	}
+	for i, job := range jobs {
+		job.sent(beats[i], false)
 	}
 	for _, each := range answer.Jobs {
 		if job := held[each.ID+each.Lease]; job != nil {
@@ -451,15 +504,24 @@ func (w *Worker) beat(jobs []*Job) {
 }
 
 // finishLoop sends results in batches. A request that got no response is repeated, which the service recognizes.
-func (w *Worker) finishLoop() {
-	for first := range w.ends {
-		batch := []ended{first}
-		for more := true; more && len(batch) < maxBatch; {
+func (w *Worker) finishLoop(drained <-chan struct{}) {
+	for {
+		var first ended
+		select {
+		case first = <-w.ends:
+		case <-drained:
 			select {
-			case next, ok := <-w.ends:
-				if more = ok; ok {
-					batch = append(batch, next)
-				}
+			case first = <-w.ends:
+			default:
+				return
+			}
+		}
+		batch, size := []ended{first}, first.bytes
+		for more := true; more && len(batch) < maxBatch && size < maxBatchBytes; {
+			select {
+			case next := <-w.ends:
+				batch = append(batch, next)
+				size += next.bytes
 			default:
 				more = false
 			}
@@ -479,7 +541,11 @@ func (w *Worker) finish(batch []ended) {
 			w.warnOfLost(data)
 			break
 		}
-		if !isTransient(err) || failures > 20 {
+		if !isTransient(err) {
+			w.refused(batch, err)
+			return
+		}
+		if failures > 20 {
 			w.options.Logf("nightshift: the results of %d jobs were not stored: %v", len(batch), err)
 			break
 		}
@@ -487,6 +553,27 @@ func (w *Worker) finish(batch []ended) {
 		time.Sleep(delay(failures))
 	}
 	for _, each := range batch {
+		w.forget(each.job)
+	}
+}
+
+// refused sends the results again in smaller requests: one that the service cannot read must not lose the others.
+func (w *Worker) refused(batch []ended, err error) {
+	var answer *Error
+	isUnreadable := errors.As(err, &answer) && (answer.Status == 400 || answer.Status == 413)
+	if middle := len(batch) / 2; isUnreadable && middle > 0 {
+		w.finish(batch[:middle])
+		w.finish(batch[middle:])
+		return
+	}
+	w.options.Logf("nightshift: the service refused the results of %d jobs: %v", len(batch), err)
+	for _, each := range batch {
+		text, _ := each.end["error"].(string)
+		if isUnreadable && !strings.HasPrefix(text, refusedText) {
+			failed := map[string]any{"id": each.job.ID, "lease": each.job.Lease, "outcome": "failed",
+				"error": refusedText + err.Error()}
+			w.finish([]ended{{each.job, failed, 0}})
+		}
 		w.forget(each.job)
 	}
 }
@@ -532,6 +619,10 @@ func (w *Worker) post(call string, body map[string]any, timeout time.Duration) (
 		return nil, err
 	}
 	if response.StatusCode == 200 {
+		var answer struct{ Jobs json.RawMessage }
+		if json.Unmarshal(text, &answer) != nil || answer.Jobs == nil {
+			return nil, errors.New("the response is not that of Nightshift; check the URL of the service")
+		}
 		return text, nil
 	}
 	var answer struct{ Error struct{ Tag, Message string } }
@@ -539,6 +630,34 @@ func (w *Worker) post(call string, body map[string]any, timeout time.Duration) (
 		answer.Error.Tag, answer.Error.Message = "Error", string(text)
 	}
 	return nil, &Error{Status: response.StatusCode, Tag: answer.Error.Tag, Message: answer.Error.Message}
+}
+
+// encoded returns a value as JSON. It fails if the value is larger than what the service stores.
+func encoded(value any) (json.RawMessage, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	data := bytes.TrimRight(buffer.Bytes(), "\n")
+	if len(data) > maxValueBytes {
+		return nil, fmt.Errorf("it must have at most %d bytes as JSON, got %d", maxValueBytes, len(data))
+	}
+	return data, nil
+}
+
+// beginning cuts a text without splitting a character.
+func beginning(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
+}
+
+// seconds is a delay within the bounds of the service.
+func seconds(by time.Duration, least float64) float64 {
+	return math.Min(math.Max(by.Seconds(), least), maxSeconds)
 }
 
 func isTransient(err error) bool {

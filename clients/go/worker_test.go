@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strings"
@@ -147,6 +148,65 @@ func TestEndsAttempts(t *testing.T) {
 	eventually(t, snooze, func(job stored) bool { return len(job.History) == 1 && job.History[0].Outcome == "snoozed" })
 	eventually(t, bug, func(job stored) bool { return job.State == "dead" && strings.Contains(job.LastError, "oh no") })
 	eventually(t, retry, func(job stored) bool { return job.LastError == "later" })
+}
+
+func TestKeepsItsJobsAlthoughAProgressCannotBeStored(t *testing.T) {
+	queue := queueOf(t)
+	begun := make(chan struct{})
+	start(t, Options{Queues: []string{queue}, Handlers: map[string]Handler{
+		"go-stubborn": func(ctx context.Context, job *Job) (any, error) {
+			for _, value := range []any{math.NaN(), make(chan int), strings.Repeat("x", 70_000)} {
+				if job.Progress(value) == nil {
+					t.Error("no error")
+				}
+			}
+			// The service refuses it.
+			_ = job.Progress("\x00")
+			close(begun)
+			<-ctx.Done()
+			return nil, Cancelled()
+		},
+	}})
+	id := enqueue(t, queue, "go-stubborn", nil, 5)
+	<-begun
+	ask(t, "POST", "/jobs/"+id+"/cancel", nil)
+	eventually(t, id, func(job stored) bool { return job.State == "cancelled" })
+}
+
+func TestFailsOnlyTheAttemptWhoseEndIsNotValid(t *testing.T) {
+	queue := queueOf(t)
+	start(t, Options{Queues: []string{queue}, Concurrency: 8, Handlers: map[string]Handler{
+		"go-odd": func(_ context.Context, job *Job) (any, error) {
+			switch string(job.Payload) {
+			case `"scope"`:
+				return nil, Throttled(time.Second, "world")
+			case `"large"`:
+				return strings.Repeat("x", 40_000_000), nil
+			}
+			return "fine", nil
+		},
+	}})
+	scope := enqueue(t, queue, "go-odd", "scope", 1)
+	large := enqueue(t, queue, "go-odd", "large", 1)
+	fine := enqueue(t, queue, "go-odd", "fine", 1)
+	eventually(t, fine, func(job stored) bool { return job.State == "done" })
+	eventually(t, scope, func(job stored) bool { return job.State == "dead" && strings.Contains(job.LastError, "refused the result") })
+	eventually(t, large, func(job stored) bool { return job.State == "dead" && strings.Contains(job.LastError, "at most 65536 bytes") })
+}
+
+func TestSendsAgainWhatAHeartbeatCouldNot(t *testing.T) {
+	job := &Job{ID: "id", Lease: "lease"}
+	job.Extend(time.Minute)
+	_ = job.Progress(1)
+	first := job.beat()
+	if again := job.beat(); fmt.Sprint(again) != fmt.Sprint(first) {
+		t.Errorf("got %v, want %v", again, first)
+	}
+	_ = job.Progress(2)
+	job.sent(first, false)
+	if left := job.beat(); left["extendSeconds"] != nil || string(left["progress"].(json.RawMessage)) != "2" {
+		t.Errorf("got %v", left)
+	}
 }
 
 func TestStopsCancelledJobs(t *testing.T) {

@@ -3,6 +3,7 @@
 Uses the standard library only. See README.md.
 """
 
+import collections
 import http.client
 import json
 import logging
@@ -26,6 +27,16 @@ log = logging.getLogger("nightshift")
 
 # Jobs in one request, which is also the limit of the service.
 _BATCH = 1000
+# Results in one request. The service accepts 32 MiB.
+_BATCH_BYTES = 8 * 1024 * 1024
+# What the service stores at most of a result or a progress, and reads of an error and of a log.
+_VALUE_BYTES = 64 * 1024
+_ERROR_CHARACTERS = 16 * 1024
+_LOG_CHARACTERS = 1024 * 1024
+_LINE_CHARACTERS = 8 * 1024
+_YEAR_SECONDS = 31_536_000
+_SCOPES = ("queue", "key", "job")
+_LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 _BACKOFF_SECONDS = (0.5, 1, 2, 5, 10, 20)
 
 
@@ -36,6 +47,29 @@ class NightshiftError(Exception):
         super().__init__(f"{tag} ({status}): {message}")
         self.status = status
         self.tag = tag
+
+
+def _seconds(name, value, least=0):
+    # The service refuses other values, together with the results of all jobs in the request.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= _YEAR_SECONDS:
+        raise ValueError(f"{name} must be a number of seconds from {least} to {_YEAR_SECONDS}, got {value!r}")
+    return value
+
+
+def _one_of(name, value, known):
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def _encoded(value):
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _too_large(value):
+    """Why a value is too large to be stored, or None. Raises if it cannot be JSON."""
+    size = len(_encoded(value))
+    return None if size <= _VALUE_BYTES else f"must be at most {_VALUE_BYTES} bytes as JSON, got {size}"
 
 
 class _Outcome(Exception):
@@ -50,7 +84,7 @@ class Retry(_Outcome):
 
     def __init__(self, error, after=None):
         super().__init__(error)
-        self.after = after
+        self.after = None if after is None else _seconds("after", after)
 
     def end(self):
         return _without_none(outcome="retry", error=str(self), afterSeconds=self.after)
@@ -68,7 +102,7 @@ class Snooze(_Outcome):
 
     def __init__(self, after):
         super().__init__(f"snoozed for {after} s")
-        self.after = after
+        self.after = _seconds("after", after)
 
     def end(self):
         return {"outcome": "snooze", "afterSeconds": self.after}
@@ -79,8 +113,8 @@ class Throttled(_Outcome):
 
     def __init__(self, after=None, scope="queue"):
         super().__init__(f"throttled by an upstream service, scope {scope}")
-        self.after = after
-        self.scope = scope
+        self.after = None if after is None else _seconds("after", after)
+        self.scope = _one_of("scope", scope, _SCOPES)
 
     def end(self):
         return _without_none(outcome="throttled", afterSeconds=self.after, scope=self.scope)
@@ -115,7 +149,8 @@ class Job:
         self._timeout = timeout
         self._extend = None
         self._progress = None
-        self._lines = []
+        self._lines = collections.deque()
+        self._logged = 0
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self.stop_reason = None
@@ -136,19 +171,29 @@ class Job:
 
     def extend(self, seconds=None):
         """Moves the deadline to `seconds` from the next heartbeat, by default to the worker's timeout."""
+        seconds = self._timeout if seconds is None else _seconds("seconds", seconds, least=1)
         with self._lock:
-            self._extend = self._timeout if seconds is None else seconds
+            self._extend = seconds
 
     def progress(self, value):
-        """Stores the progress with the next heartbeat; only the last value is sent."""
+        """Stores the progress with the next heartbeat; only the last value is sent. Raises if it cannot be stored."""
+        fault = _too_large(value)
+        if fault is not None:
+            raise ValueError(f"progress {fault}")
+        value = json.loads(_encoded(value))  # the handler may change it before it is sent
         with self._lock:
             self._progress = value
 
     def log(self, message, level="info"):
         """Adds a line that is stored with the job when the attempt ends."""
-        line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "level": level, "message": str(message)}
+        _one_of("level", level, _LEVELS)
+        text = str(message)[:_LINE_CHARACTERS]
+        line = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "level": level, "message": text}
         with self._lock:
-            self._lines = [*self._lines[-999:], line]
+            self._lines.append(line)
+            self._logged += len(text)
+            while len(self._lines) > 1000 or self._logged > _LOG_CHARACTERS:
+                self._logged -= len(self._lines.popleft()["message"])
 
     def _stop(self, reason):
         self.stop_reason = self.stop_reason or reason
@@ -161,13 +206,22 @@ class Job:
                 beat["extendSeconds"] = self._extend
             if self._progress is not None:
                 beat["progress"] = self._progress
-            self._extend = self._progress = None
             return beat
+
+    def _sent(self, beat, keeps_extension=False):
+        """Forgets what a heartbeat has sent, unless the handler has changed it since."""
+        with self._lock:
+            if self._progress is beat.get("progress"):
+                self._progress = None
+            if not keeps_extension and self._extend == beat.get("extendSeconds"):
+                self._extend = None
 
     def _end(self, end):
         with self._lock:
             held = {"id": self.id, "lease": self.lease, **end}
-            return {**held, "log": self._lines} if self._lines else held
+            if "error" in held:
+                held["error"] = held["error"][:_ERROR_CHARACTERS]
+            return {**held, "log": list(self._lines)} if self._lines else held
 
 
 class _Client:
@@ -190,7 +244,7 @@ class _Client:
 
     def post(self, call, body, timeout=60):
         """Returns the response. Raises NightshiftError, or OSError if there is none."""
-        data = json.dumps(body, allow_nan=False).encode()
+        data = _encoded(body)
         kept = getattr(self._local, "connection", None)
         self._local.connection = None
         connection = kept or self._make(self._host, self._port)
@@ -205,6 +259,9 @@ class _Client:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             self._open.discard(connection)
+            if kept is not None and isinstance(error, (ConnectionResetError, BrokenPipeError)):
+                # The service closes idle connections. All requests are safe to repeat.
+                return self.post(call, body, timeout)
             raise error if isinstance(error, OSError) else ConnectionError(repr(error)) from error
         if response.will_close:
             self._open.discard(connection)
@@ -217,10 +274,14 @@ class _Client:
         try:
             answer = json.loads(text)
         except ValueError:
-            answer = {}
+            answer = None
         if status == 200:
+            if not isinstance(answer, dict) or "jobs" not in answer:
+                raise ConnectionError("the response is not that of Nightshift; check the URL of the service")
             return answer
-        error = answer.get("error", {}) if isinstance(answer, dict) else {}
+        # A proxy in between responds in its own form.
+        error = answer.get("error") if isinstance(answer, dict) else None
+        error = error if isinstance(error, dict) else {}
         raise NightshiftError(status, error.get("tag", "Error"), error.get("message", text[:200].decode("utf-8", "replace")))
 
 
@@ -344,14 +405,16 @@ class Worker:
             if job.stop_reason in ("lost", "timeout"):
                 self._forget(job)
             else:
-                self._ends.put((job, job._end(end)))
+                self._put(job, end)
         finally:
             self._free.release()
 
     def _ended(self, job):
         try:
             result = self._handlers[job.kind](job.payload, job)
-            json.dumps(result, allow_nan=False)
+            fault = _too_large(result)
+            if fault is not None:
+                return {"outcome": "dead", "error": f"its result {fault}"}
             return _without_none(outcome="done", result=result)
         except _Outcome as outcome:
             return outcome.end()
@@ -359,6 +422,10 @@ class Worker:
             log.warning("job %s of kind %s failed: %r", job.id, job.kind, error)
             trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
             return {"outcome": "failed", "error": f"{type(error).__name__}: {error}\n{trace}"}
+
+    def _put(self, job, end):
+        whole = job._end(end)
+        self._ends.put((job, whole, len(_encoded(whole))))
 
     def _forget(self, job):
         with self._lock:
@@ -373,11 +440,18 @@ class Worker:
 
     def _beat(self, jobs):
         held = {(job.id, job.lease): job for job in jobs}
+        beats = [job._beat() for job in jobs]
         try:
-            answer = self._client.post("heartbeat", {"worker": self._about, "jobs": [job._beat() for job in jobs]})
+            answer = self._client.post("heartbeat", {"worker": self._about, "jobs": beats})
         except (OSError, NightshiftError) as error:
             log.warning("could not send a heartbeat: %s", error)
+            if not _is_transient(error):
+                # It may be a progress that cannot be stored: the next heartbeat goes without.
+                for job, beat in zip(jobs, beats):
+                    job._sent(beat, keeps_extension=True)
             return
+        for job, beat in zip(jobs, beats):
+            job._sent(beat)
         for each in answer["jobs"]:
             held[each["id"], each["lease"]]._deadline = each["deadline"]
         for each in answer["stop"]:
@@ -386,14 +460,19 @@ class Worker:
     def _finish_loop(self):
         """Sends results in batches. A request that got no response is repeated, which the service recognizes."""
         while True:
-            first = self._ends.get()
-            batch = [first] if first is not None else []
-            while len(batch) < _BATCH and not self._ends.empty():
-                batch.append(self._ends.get())
-            ends = [each for each in batch if each is not None]
+            ends = []
+            size = 0
+            last = self._ends.get()
+            while last is not None:
+                job, end, length = last
+                ends.append((job, end))
+                size += length
+                if len(ends) == _BATCH or size > _BATCH_BYTES or self._ends.empty():
+                    break
+                last = self._ends.get()
             if ends:
                 self._finish(ends)
-            if len(ends) < len(batch) or first is None:
+            if last is None:
                 return
 
     def _finish(self, ends):
@@ -404,9 +483,8 @@ class Worker:
                 break
             except (OSError, NightshiftError) as error:
                 if not _is_transient(error):
-                    log.error("the service refused the results of %d jobs: %s", len(ends), error)
-                    answer = {"jobs": []}
-                    break
+                    self._refused(ends, error)
+                    return
                 log.warning("could not send the results of %d jobs, trying again: %s", len(ends), error)
                 if self._drained.wait(_delay(failures)) and failures > len(_BACKOFF_SECONDS):
                     return
@@ -415,6 +493,21 @@ class Worker:
             if each["error"] is not None:
                 log.warning("job %s: %s", each["id"], each["error"]["message"])
         for job, _ in ends:
+            self._forget(job)
+
+    def _refused(self, ends, error):
+        """One result that the service cannot read must not lose the others of its request."""
+        if len(ends) > 1 and error.status in (400, 413):
+            middle = len(ends) // 2
+            self._finish(ends[:middle])
+            self._finish(ends[middle:])
+            return
+        log.error("the service refused the results of %d jobs: %s", len(ends), error)
+        prefix = "the service refused the result: "
+        for job, end in ends:
+            if error.status in (400, 413) and not end.get("error", "").startswith(prefix):
+                failed = {"id": job.id, "lease": job.lease, "outcome": "failed", "error": f"{prefix}{error}"}
+                self._finish([(job, failed)])
             self._forget(job)
 
     def _drain(self):
@@ -426,7 +519,7 @@ class Worker:
         for job in left:
             if not job.stopped:
                 job._stop("shutdown")
-                self._ends.put((job, job._end({"outcome": "returned"})))
+                self._put(job, {"outcome": "returned"})
         self._drained.set()
         self._ends.put(None)
         try:

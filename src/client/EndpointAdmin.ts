@@ -1,9 +1,11 @@
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import type { DurationInput } from "../core/DurationInput.js"
 import type { Endpoint, EndpointPatch, NewEndpoint, SendTo, Standing } from "../core/Endpoint.js"
+import { shown } from "../core/Storable.js"
 import * as Webhook from "../gateway/push/Webhook.js"
 import { usualKeep } from "../http/jobs/EndpointsRoutes.js"
 import * as Response from "../http/jobs/EndpointView.js"
+import { Standing as standings } from "../queue/endpoints/Endpoint.js"
 import { Endpoints } from "../queue/endpoints/Endpoints.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Listing from "./Listing.js"
@@ -11,6 +13,7 @@ import { checkKnown, durationOf, namesOf } from "./Options.js"
 import * as PlainFields from "./PlainFields.js"
 import * as PromiseHandler from "./PromiseHandler.js"
 import type { Handler } from "./Recipe.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
 import { statementsOf, type Transaction } from "./TransactionAdapter.js"
 
 /** An endpoint of a customer. `disabledAt` and `firstFailedAt` are absent while it works. */
@@ -71,7 +74,7 @@ export interface EndpointAdmin {
   change(id: string, patch: EndpointPatch): Promise<EndpointView>
   /** Replaces the secret. The previous one also signs for a while, so that the customer can change it without a gap. */
   rotate(id: string, options?: RotateOptions): Promise<EndpointWithSecretView>
-  /** Stops sending. Webhooks that are due then are dead, and can be resent. */
+  /** Stops sending. Webhooks that become due while it is disabled are dead, and can be resent. */
   disable(id: string): Promise<EndpointView>
   /** Sends again, and forgets the failures. To resend what failed, requeue the dead jobs with the endpoint as key. */
   enable(id: string): Promise<EndpointView>
@@ -87,6 +90,8 @@ const filterNames = namesOf<EndpointFilter>({ limit: 0, customer: 0, standing: 0
 const rotateNames = namesOf<RotateOptions>({ keep: 0, secret: 0 })
 const sendNames = namesOf<SendOptions>({ id: 0, tx: 0 })
 const toNames = namesOf<SendTo>({ type: 0, endpoint: 0, customer: 0 })
+
+const isStanding = Schema.is(standings)
 
 const fieldsOf = PlainFields.of(Response.EndpointView)
 
@@ -106,6 +111,11 @@ export const make = ({ run }: Engine<Ports>): EndpointAdmin => {
     get: async (id) => viewOf(await call((endpoints) => endpoints.get(id))),
     list: ({ limit, ...filter } = {}) => {
       checkKnown(filter, filterNames, "a filter of endpoints")
+      if (filter.standing !== undefined && !isStanding(filter.standing))
+        throw new InvalidOptionError(
+          "standing",
+          `standing must be one of ${standings.literals.join(", ")}, got ${shown(filter.standing)}.`
+        )
       return Listing.make(
         async (request) => {
           const { endpoints, next } = await call(({ list }) => list({ ...filter, ...request }))

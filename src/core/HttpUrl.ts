@@ -11,6 +11,12 @@ export const parse = (text: string, base?: URL): URL | undefined => {
   }
 }
 
+/** A URL without its path and query, which are often secret. */
+export const shownOrigin = (text: string): string => {
+  const origin = parse(text)?.origin
+  return origin === undefined ? "…" : `${origin}/…`
+}
+
 /** Parses an http or https URL without credentials. */
 export const plain = (text: string): URL | undefined => {
   const url = parse(text)

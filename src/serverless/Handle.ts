@@ -115,7 +115,9 @@ export const handle = ({ jobs, secret, toleranceSeconds }: HandleOptions): Handl
   }
 
   return {
-    fetch: (request, env) => run(request, env, request.signal),
+    // Some runtimes have requests without a signal.
+    fetch: (request, env) =>
+      run(request, env, (request.signal as AbortSignal | null | undefined) ?? new AbortController().signal),
     lambda: async (event, context) => {
       const env = (globalThis as { process?: { env?: unknown } }).process?.env
       return Lambda.responseOf(await run(Lambda.requestOf(event), env, Lambda.signalOf(context)))

@@ -33,9 +33,14 @@ const maxTimer = 2 ** 31 - 1
 /** A function redeployed before or after its service may get the other version; both have the same one soon. */
 const otherVersionSeconds = 30
 
+/** Anything can be thrown, also what JSON cannot express or what cannot be read. */
 const text = (error: unknown): string => {
-  if (error instanceof Error) return `${error.name}: ${error.message}`
-  return typeof error === "string" ? error : (JSON.stringify(error) ?? String(error))
+  try {
+    if (error instanceof Error) return `${error.name}: ${error.message}`
+    return typeof error === "string" ? error : (JSON.stringify(error) ?? String(error))
+  } catch {
+    return "the handler threw a value that cannot be shown"
+  }
 }
 
 const answer = (status: number, body: string | null, headers: Readonly<Record<string, string>> = {}): Response =>

@@ -28,6 +28,10 @@ describe("endpoints of a shift", () => {
   it("are refused with mistakes", async () => {
     await using shift = await testShift({ handlers: [webhookHandler()] })
     await expect(shift.endpoints.create({ url: "x" })).rejects.toMatchObject({ option: "url" })
+    await expect(shift.endpoints.create({ customer: "acme" } as never)).rejects.toMatchObject({ option: "url" })
+    await expect(shift.endpoints.create({ url: null } as never)).rejects.toMatchObject({ option: "url" })
+    const standing = "odd" as never
+    expect(() => shift.endpoints.list({ standing })).toThrow("standing must be one of healthy, failing, disabled")
     await expect(shift.endpoints.create({ url, typs: [] } as never)).rejects.toThrow("typs is not a field")
     await expect(shift.endpoints.send({ customr: "a", type: "x" } as never, 1)).rejects.toThrow("customr is not")
     await expect(shift.endpoints.rotate("x", { keep: "soon" as never })).rejects.toMatchObject({ option: "keep" })

@@ -1,9 +1,24 @@
 import { readFileSync } from "node:fs"
+import * as Http from "node:http"
 import * as Https from "node:https"
 import { describe, expect, it } from "@effect/vitest"
-import { Cause, ConfigProvider, Deferred, Effect, Exit, Fiber, Layer, Redacted, Schema, TestClock } from "effect"
+import {
+  Cause,
+  ConfigProvider,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Redacted,
+  Schema,
+  TestClock
+} from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import * as Outcome from "../../src/core/Outcome.js"
+import * as Allowance from "../../src/gateway/config/Allowance.js"
+import * as SafeFetch from "../../src/gateway/fetch/SafeFetch.js"
 import * as Push from "../../src/gateway/push/Push.js"
 import { keyOf, verify } from "../../src/gateway/SignedSources.js"
 import { opened } from "../../src/handlers/Handler.js"
@@ -157,6 +172,18 @@ describe("a pushed job", () => {
       const running = yield* Effect.fork(push(url))
       yield* Deferred.await(arrived)
       yield* Fiber.interrupt(running)
+      yield* Deferred.await(closed)
+    })
+  )
+
+  it.scopedLive("leaves no connection open to an endpoint that never closes it", () =>
+    Effect.gen(function* () {
+      const closed = yield* Deferred.make<void>()
+      const server = Http.createServer({ keepAliveTimeout: 0 }, (_, response) => response.end())
+      server.on("connection", (socket) => socket.on("close", () => Deferred.unsafeDone(closed, Exit.void)))
+      const url = new URL(`http://127.0.0.1:${yield* listening(server)}/`)
+      const fetch = yield* SafeFetch.make(Allowance.make(["127.0.0.1"]), Duration.millis(50))
+      expect(yield* fetch.post({ url, json: "{}", redirects: undefined })).toMatchObject({ status: 200 })
       yield* Deferred.await(closed)
     })
   )

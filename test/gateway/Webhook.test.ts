@@ -11,8 +11,8 @@ import { TestShift } from "../../src/testing/TestShift.js"
 import { endpoint, type Received, reading } from "./PushEndpoint.js"
 
 /** A worker on a virtual clock that may reach these addresses. A test reads no settings, so the handler gets them. */
-const allowing = (allow: string) => {
-  const settings = ConfigProvider.fromMap(new Map([["HTTP_HANDLER_ALLOW", allow]]))
+const allowing = (allow: string, more: ReadonlyArray<readonly [string, string]> = []) => {
+  const settings = ConfigProvider.fromMap(new Map([["HTTP_HANDLER_ALLOW", allow], ...more]))
   const open = Effect.withConfigProvider(Webhook.handler.open as NonNullable<typeof Webhook.handler.open>, settings)
   return Effect.provide(
     TestShift.layer({
@@ -120,6 +120,50 @@ describe("a webhook to a customer", () => {
       yield* shift.advance("2m")
       expect(acme.received).toHaveLength(3)
     }).pipe(allowing("127.0.0.1"))
+  )
+
+  it.scopedLive("does not run out of attempts because the endpoint asks for short waits", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const acme = yield* customer
+      acme.answers(503, "maintenance", { "retry-after": "1" })
+      const { id } = yield* send
+      yield* shift.advance("20m")
+      expect(acme.received).toHaveLength(4)
+      acme.answers(200)
+      yield* shift.advance("1h")
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", attempt: 5 })
+    }).pipe(allowing("127.0.0.1"))
+  )
+
+  it.scopedLive("counts responses whose text PostgreSQL cannot store", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const acme = yield* customer
+      acme.answers(500, "no\u0000")
+      const { id } = yield* send
+      yield* shift.settle
+      expect(yield* acme.now).toMatchObject({ failures: 1, lastError: `${acme.host} responded 500: no\ufffd` })
+      acme.answers(200, `${"x".repeat(999)}\u{1f642}`)
+      yield* shift.advance("10s")
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", result: { response: `${"x".repeat(999)}\ufffd` } })
+    }).pipe(allowing("127.0.0.1"))
+  )
+
+  it.scopedLive("shows no masked value that the endpoint echoes", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const acme = yield* customer
+      acme.answers(500, "you sent open sesame")
+      const [sent] = yield* Webhook.send({ customer: "acme", type: "login" }, { password: "open sesame" })
+      yield* shift.settle
+      expect((yield* acme.now).lastError).toBe(`${acme.host} responded 500: you sent [masked]`)
+      acme.answers(200, "you sent open sesame")
+      yield* shift.advance("10s")
+      expect(yield* shift.job(sent?.id as Webhook.Sent["id"])).toMatchObject({
+        result: { response: "you sent [masked]" }
+      })
+    }).pipe(allowing("127.0.0.1", [["NIGHTSHIFT_MASK", "password"]]))
   )
 
   it.scopedLive("reaches no private address", () =>

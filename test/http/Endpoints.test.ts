@@ -64,6 +64,13 @@ describe.each(backends)("on %s, /api/v1/endpoints", (_, layer) => {
         expect(seen.text).toContain("https://customer.example.org/…")
         expect(seen.text).not.toMatch(/s3cret|t0ken|whsec_/)
       }
+      yield* admin("PATCH", `${path}/${id}`, { json: { url: `${url}2` } })
+      yield* admin("DELETE", `${path}/${id}`)
+      const audit = `/api/v1/audit?target=${id}`
+      expect((yield* admin("GET", audit)).text).toContain("key=s3cret2")
+      const { text } = yield* viewer("GET", audit)
+      expect(text).toContain("https://customer.example.org/…")
+      expect(text).not.toMatch(/s3cret|t0ken/)
       for (const [method, at] of [
         ["POST", path],
         ["PATCH", `${path}/${id}`],

@@ -208,6 +208,38 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("counts the first end if a request ends an attempt twice", () =>
+    Effect.gen(function* () {
+      for (const [first, second] of [
+        [{ outcome: "done", result: 1 }, { outcome: "returned" }],
+        [{ outcome: "done" }, { outcome: "dead", error: "no" }],
+        [
+          { outcome: "dead", error: "no" },
+          { outcome: "done", result: 1 }
+        ]
+      ] as const) {
+        const id = yield* enqueue(1)
+        const { lease } = yield* claimOne()
+        const jobs = [first, second].map((end) => ({ id, lease, ...end }))
+        const status = first.outcome
+        expect((yield* post("finish", { worker, jobs })).json).toMatchObject({ jobs: [{ status }, { status }] })
+        expect(yield* stored(id)).toMatchObject({ state: status, attempt: 1 })
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("stores the results of jobs whose log or error has text that PostgreSQL cannot store", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const id = yield* enqueue(1)
+      const job = yield* claimOne()
+      const end = { outcome: "dead", error: "a\u0000b", log: [{ message: `c\u0000d${"x".repeat(100_000)}` }] }
+      expect((yield* finish(job, end)).json).toMatchObject({ jobs: [{ status: "dead", error: null }] })
+      expect(yield* stored(id)).toMatchObject({ lastError: "a\ufffdb" })
+      expect((yield* admin("GET", `/api/v1/jobs/${id}/logs`)).text).toContain("xxxx")
+    }).pipe(Effect.provide(layer()))
+  )
+
   const id = "0198c0de-0000-7000-8000-000000000001"
   const job = { id, lease: id, outcome: "done" }
   const invalid = [
@@ -220,6 +252,8 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
     ["claim", { ...plain, queues: [] }, "queues"],
     ["claim", { ...plain, queues: ["no spaces"] }, "queues[0]"],
     ["claim", { ...plain, kinds: ["plain", "greet"] }, "kinds[1]"],
+    ["claim", { ...plain, kinds: ["x".repeat(129)] }, "kinds[0]"],
+    ["claim", { ...plain, kinds: [""] }, "kinds[0]"],
     ["claim", { ...plain, worker: { id: "" } }, "worker.id"],
     ["claim", { ...plain, nonsense: 1 }, "nonsense"],
     ["heartbeat", { worker, jobs: [{ id: "x", lease: id }] }, "jobs[0].id"],

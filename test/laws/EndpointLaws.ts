@@ -51,6 +51,12 @@ export const endpointLaws = (law: Law): void => {
       expect(yield* refused({ customer: "" })).toMatchObject({ field: "customer" })
       expect(yield* refused({ types: [] })).toMatchObject({ field: "types" })
       expect(yield* refused({ description: "\u0000" })).toMatchObject({ field: "description" })
+      // Programs in JavaScript.
+      for (const missing of [undefined, null])
+        expect(yield* refused({ url: missing as never })).toMatchObject({ field: "url" })
+      for (const field of ["customer", "description", "secret"])
+        expect(yield* refused({ [field]: null })).toMatchObject({ field })
+      expect(yield* create(line, { types: null as never })).toMatchObject({ types: undefined })
       const bad = yield* refused({ secret: "hunter2" })
       expect(bad).toMatchObject({ _tag: "InvalidEndpoint", field: "secret" })
       expect(String(bad)).not.toContain("hunter2")
@@ -112,6 +118,9 @@ export const endpointLaws = (law: Law): void => {
       ).toHaveLength(1)
       const disabledAt = yield* line.now
       expect(yield* fail).toMatchObject({ disabledAt, disabledBecause: "failing", lastError: "responded 500" })
+      const odd = yield* line.endpoints.failed(id, { ...failure, error: `\u0000${"x".repeat(998)}\u{1f642}` })
+      expect(odd.after.lastError).toBe(`\ufffd${"x".repeat(998)}\ufffd`)
+      expect(yield* line.endpoints.get(id)).toEqual(odd.after)
       const enabled = (yield* line.endpoints.enable(id, true)).after
       expect(enabled).toMatchObject({ disabledAt: undefined, disabledBecause: undefined, failures: 0 })
       for (let attempt = 0; attempt < 2 * minFailures; attempt += 1) yield* fail
@@ -172,6 +181,8 @@ export const endpointLaws = (law: Law): void => {
       expect(yield* refused({ endpoint: unknown, customer: "c", type: "x" })).toMatchObject({ field: "endpoint" })
       expect(yield* refused({ customer: "", type: "x" })).toMatchObject({ field: "customer" })
       expect(yield* refused({ type: "" })).toMatchObject({ field: "type" })
+      for (const id of ["", "x".repeat(257)])
+        expect(yield* Effect.flip(send(line, { type: "x" }, { id }))).toMatchObject({ field: "id" })
     })
   )
 }

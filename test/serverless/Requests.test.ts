@@ -103,6 +103,23 @@ describe("a function", () => {
     expect((await handle(options).fetch(new Request("https://example.org/"))).status).toBe(405)
   })
 
+  it("answers although its handler throws a value that cannot be shown, or its runtime has no signal", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => {})
+    const circle: Record<string, unknown> = {}
+    circle.self = circle
+    for (const thrown of [circle, 1n]) {
+      const jobs = [
+        job("act", { payload: z.unknown() }).handle(() => {
+          throw thrown
+        })
+      ]
+      expect(await answer({}, { jobs })).toEqual([500, "the handler threw a value that cannot be shown", "retry"])
+    }
+    const bare = Object.defineProperty(request(), "signal", { value: undefined })
+    expect((await handle(options).fetch(bare)).status).toBe(200)
+    vi.restoreAllMocks()
+  })
+
   it("accepts several secrets, and secrets of the request's environment", async () => {
     expect(await answer({}, { secret: [secretOf("new"), secret] })).toEqual([200, '{"did":"ok"}'])
     const byEnv = handle({ ...options, secret: (env: { PUSH: string }) => env.PUSH })

@@ -98,7 +98,10 @@ describe("remote workers", () => {
       yield* enqueue(1)
       const [job] = yield* poll("killed", 0)
       if (job === undefined) return yield* Effect.dieMessage("no job")
-      yield* passes(180, remote.heartbeat(about("killed"), [job]))
+      yield* passes(90, remote.heartbeat(about("killed"), [job]))
+      // A progress that cannot be stored is refused, and costs no heartbeat.
+      const refused = Effect.flip(remote.heartbeat(about("killed"), [{ ...job, progress: "\u0000" }]))
+      yield* passes(90, refused)
       expect(yield* poll("other", 0)).toEqual([])
       expect((yield* pods.present(staleAfter)).map(({ id }) => id)).toContain(podIdOf(about("killed")))
       // Killed: it sends nothing any more.

@@ -1,8 +1,10 @@
 """Tests against a running service: `npm run test:clients` starts one and sets these variables."""
 
+import contextlib
 import http.client
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,10 +13,11 @@ import time
 import unittest
 import urllib.parse
 import uuid
+from datetime import timedelta
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 
-from nightshift_worker import Cancelled, Dead, NightshiftError, Retry, Snooze, Worker
+from nightshift_worker import Cancelled, Dead, Job, NightshiftError, Retry, Snooze, Throttled, Worker, _Client
 
 URL = os.environ["NIGHTSHIFT_URL"]
 ADMIN = os.environ["NIGHTSHIFT_ADMIN_TOKEN"]
@@ -126,6 +129,92 @@ class WorkerTest(unittest.TestCase):
         self.assertTrue(begun.wait(60))
         ask("POST", f"/jobs/{id}/cancel")
         ended(id, "cancelled")
+
+    def test_keeps_its_jobs_although_a_progress_cannot_be_stored(self):
+        begun = threading.Event()
+
+        def stubborn(payload, job):
+            for value in (float("nan"), {1, 2}, "x" * 70_000):
+                with contextlib.suppress(ValueError, TypeError):
+                    job.progress(value)
+            job.progress("\x00")  # the service refuses it
+            begun.set()
+            if job.wait(60):
+                raise Cancelled(job.stop_reason)
+
+        self.start({"py-stubborn": stubborn})
+        id = enqueue("py-stubborn", None, self.queue)
+        self.assertTrue(begun.wait(60))
+        ask("POST", f"/jobs/{id}/cancel")
+        ended(id, "cancelled")
+
+    def test_fails_only_the_attempt_whose_end_is_not_valid(self):
+        def odd(payload, job):
+            if payload == "snooze":
+                raise Snooze(timedelta(minutes=5))
+            if payload == "scope":
+                raise Throttled(scope="world")
+            if payload == "level":
+                job.log("hello", level="loud")
+            if payload == "large":
+                return "x" * 40_000_000
+            if payload == "lone":
+                raise Dead("\udc80")
+            return payload
+
+        self.start({"py-odd": odd}, concurrency=8)
+        ids = {name: enqueue("py-odd", name, self.queue, attempts=1) for name in
+               ("snooze", "scope", "level", "large", "lone", "fine")}
+        self.assertEqual(ended(ids["fine"], "done")["result"], "fine")
+        for name, text in (
+            ("snooze", "after must be a number of seconds"),
+            ("scope", "scope must be one of queue, key, job"),
+            ("level", "level must be one of trace, debug"),
+            ("large", "its result must be at most 65536 bytes"),
+            ("lone", "?"),
+        ):
+            self.assertIn(text, ended(ids[name], "dead")["lastError"])
+
+    def test_reports_a_result_that_the_service_refuses(self):
+        worker = self.start({"py-refused": lambda payload, job: payload}, concurrency=8)
+        put = worker._put
+
+        def broken(job, end):
+            put(job, {**end, "outcome": "nonsense"} if job.payload == "bad" else end)
+
+        worker._put = broken
+        bad = enqueue("py-refused", "bad", self.queue, attempts=1)
+        ids = [enqueue("py-refused", "good", self.queue) for _ in range(5)]
+        for id in ids:
+            ended(id, "done")
+        self.assertIn("the service refused the result", ended(bad, "dead")["lastError"])
+
+    def test_sends_again_what_a_heartbeat_could_not(self):
+        claimed = {name: name for name in ("id", "lease", "kind", "queue", "version", "key", "meta", "attempt", "attempts")}
+        job = Job({**claimed, "payload": None, "deadline": "2026-01-01T00:00:00Z"}, 900)
+        job.extend(60)
+        job.progress({"at": 1})
+        first = job._beat()
+        self.assertEqual(job._beat(), first)
+        job.progress({"at": 2})
+        job._sent(first)
+        self.assertEqual(job._beat(), {"id": "id", "lease": "lease", "deadline": job._deadline, "progress": {"at": 2}})
+
+    def test_uses_a_new_connection_if_the_service_has_closed_an_idle_one(self):
+        client = _Client(URL, TOKEN)
+        self.addCleanup(client.close)
+        about = {"id": uuid.uuid4().hex}
+        client.post("heartbeat", {"worker": about, "jobs": []})
+        kept = client._local.connection
+        self.assertEqual(select.select([kept.sock], [], [], 60)[0], [kept.sock])  # closed by the service
+        self.assertEqual(client.post("heartbeat", {"worker": about, "jobs": []})["jobs"], [])
+
+    def test_reads_the_responses_of_proxies(self):
+        for text in (b'{"error": "bad gateway"}', b"<html>", b"[]", b"null"):
+            with self.assertRaises(NightshiftError):
+                _Client._parsed(502, text)
+            with self.assertRaises(OSError):
+                _Client._parsed(200, text)
 
     def test_refuses_queues_that_the_token_does_not_allow(self):
         worker = Worker(URL, os.environ["NIGHTSHIFT_NARROW_TOKEN"], queues=[self.queue], wait=1)

@@ -2,7 +2,7 @@ import { type LookupAddress, lookup as resolve } from "node:dns"
 import * as Http from "node:http"
 import * as Https from "node:https"
 import { isIP, type LookupFunction } from "node:net"
-import { Context, type Duration, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, type Scope } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import type { Allowance } from "../config/Allowance.js"
@@ -88,15 +88,19 @@ export class SafeFetch extends Context.Tag("nightshift/gateway/SafeFetch")<
   )
 }
 
+/** How long an unused connection is kept. Without a limit, hosts that never close theirs would use up all file descriptors. */
+const keptFor = Duration.seconds(30)
+
 /** Makes a client with its own kept-alive connections. */
-export const make = (httpAllow: Allowance): Effect.Effect<typeof SafeFetch.Service, never, Scope.Scope> =>
+export const make = (
+  httpAllow: Allowance,
+  idle = keptFor
+): Effect.Effect<typeof SafeFetch.Service, never, Scope.Scope> =>
   Effect.gen(function* () {
     // Kept-alive connections are pooled by host, and their addresses were checked when they were opened.
+    const options = { keepAlive: true, maxFreeSockets: 16, timeout: Duration.toMillis(idle) }
     const agents = yield* Effect.acquireRelease(
-      Effect.sync(() => ({
-        "http:": new Http.Agent({ keepAlive: true, maxFreeSockets: 16 }),
-        "https:": new Https.Agent({ keepAlive: true, maxFreeSockets: 16 })
-      })),
+      Effect.sync(() => ({ "http:": new Http.Agent(options), "https:": new Https.Agent(options) })),
       (all) => Effect.sync(() => Object.values(all).forEach((agent) => void agent.destroy()))
     )
 

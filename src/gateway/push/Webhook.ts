@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Option, Redacted } from "effect"
+import { Clock, Duration, Effect, Either, Option, Random, Redacted } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { millisOf } from "../../core/Ids.js"
 import * as Outcome from "../../core/Outcome.js"
@@ -10,6 +10,7 @@ import type { Endpoint, Failure } from "../../queue/endpoints/Endpoint.js"
 import { Endpoints } from "../../queue/endpoints/Endpoints.js"
 import { kind } from "../../queue/endpoints/Send.js"
 import { Transactions } from "../../queue/Transactions.js"
+import * as Masking from "../../telemetry/Masking.js"
 import * as MetricSpec from "../../telemetry/MetricSpec.js"
 import { Metrics } from "../../telemetry/Metrics.js"
 import { settings } from "../config/GatewayConfig.js"
@@ -40,9 +41,7 @@ const bodyOf = ({ data, type }: { readonly type: string; readonly data: unknown 
 
 const isSuccess = ({ status }: Response) => status >= 200 && status < 300
 
-const failureOf = (host: string, response: Response): string => {
-  const { status } = response
-  const said = Exchange.quoted(response)
+const failureOf = (host: string, { status }: Response, said: string): string => {
   const why = status >= 300 && status < 400 ? ", a redirect, which is not followed" : ""
   return `${host} responded ${status}${why}${said === "" ? "." : `: ${said}`}`
 }
@@ -83,6 +82,13 @@ const recordFailure = (id: string, failure: Failure) =>
     if (Option.isSome(metrics)) metrics.value.series(disabledEndpoints, { reason: because }).add(1)
   }).pipe(Effect.catchTag("EndpointNotFound", () => Effect.void))
 
+/** The delay that the endpoint asks for, but no less than the backoff: an outage would use up all attempts in minutes. */
+const delayOf = (response: Response, { attempt }: JobContext, now: number) =>
+  Effect.map(Random.next, (chance) => {
+    const wait = Exchange.waitIn(response, now)
+    return wait && kind.backoff && Duration.max(wait, kind.backoff(attempt, chance))
+  })
+
 type Payload = { readonly type: string; readonly data: unknown }
 type Run = (
   payload: Payload,
@@ -90,7 +96,7 @@ type Run = (
 ) => Effect.Effect<Outcome.Outcome, DatabaseError, Endpoints | Transactions>
 
 const run =
-  (fetch: typeof SafeFetch.Service, disableAfter: number): Run =>
+  (fetch: typeof SafeFetch.Service, disableAfter: number, maskText: ReturnType<typeof Masking.makeText>): Run =>
   (payload, job) =>
     Effect.gen(function* () {
       const endpoints = yield* Endpoints
@@ -109,25 +115,31 @@ const run =
         timeout: patience
       }
       const response = yield* Effect.either(fetch.post(request))
+      // Endpoints may echo the data, and viewers see responses.
+      const said = Either.match(response, {
+        onLeft: () => "",
+        onRight: (got) => maskText(Exchange.quoted(got), payload)
+      })
       const now = yield* Clock.currentTimeMillis
       if (response._tag === "Right" && isSuccess(response.right)) {
         if (endpoint.firstFailedAt !== undefined) yield* endpoints.succeeded(endpoint.id)
         const { status } = response.right
-        return Outcome.done({ status, millis: now - startedAt, response: Exchange.quoted(response.right) })
+        return Outcome.done({ status, millis: now - startedAt, response: said })
       }
-      const error = response._tag === "Left" ? response.left.message : failureOf(url.host, response.right)
+      const error = response._tag === "Left" ? response.left.message : failureOf(url.host, response.right, said)
       const isGone = response._tag === "Right" && response.right.status === 410
       yield* recordFailure(endpoint.id, { error, isGone, disableAfter })
       if (isGone) return Outcome.dead(error)
-      return Outcome.retry(error, response._tag === "Right" ? Exchange.waitIn(response.right, now) : undefined)
+      return Outcome.retry(error, response._tag === "Right" ? yield* delayOf(response.right, job, now) : undefined)
     }).pipe(
       Effect.catchTag("EndpointNotFound", ({ id }) => Effect.succeed(Outcome.dead(`Endpoint ${id} was deleted.`)))
     )
 
 // An invalid setting aborts the start of the process.
 const opened = Effect.orDie(
-  Effect.map(Effect.all([Exchange.client, settings.endpointDisableAfter.config]), ([fetch, disableAfter]) =>
-    run(fetch, Duration.toMillis(disableAfter))
+  Effect.map(
+    Effect.all([Exchange.client, settings.endpointDisableAfter.config, Masking.settings.mask.config]),
+    ([fetch, disableAfter, mask]) => run(fetch, Duration.toMillis(disableAfter), Masking.makeText(mask))
   )
 )
 

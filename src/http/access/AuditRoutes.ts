@@ -1,14 +1,16 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Effect, type Layer, Schema } from "effect"
+import { Effect, type Layer, Predicate, Schema } from "effect"
 import { Audit, type AuditEntry } from "../../access/Audit.js"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import { reading } from "../../database/Replica.js"
 import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import type { AccessConfig } from "./AccessConfig.js"
+import { Caller, seesAll } from "./Caller.js"
 import * as Masked from "./Masked.js"
 
 const EntryView = Schema.Struct({
@@ -45,6 +47,12 @@ export const group = HttpApiGroup.make("audit").add(
 
 const fieldsOf = ResponseFields.of(EntryView)
 
+/** Viewers see only the origin of an endpoint's URL, as in the list of endpoints. */
+const withoutPath = (seen: unknown): unknown =>
+  Predicate.hasProperty(seen, "url") && typeof seen.url === "string"
+    ? { ...seen, url: HttpUrl.shownOrigin(seen.url) }
+    : seen
+
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "audit">,
   never,
@@ -54,14 +62,13 @@ export const layer: Layer.Layer<
     const audit = yield* Audit
     const masked = yield* Masked.make
 
-    const shown = (entry: AuditEntry) => {
-      const fields = fieldsOf(entry)
-      return Effect.map(Effect.all([masked.json(fields.before), masked.json(fields.after)]), ([before, after]) => ({
-        ...fields,
-        before,
-        after
-      }))
-    }
+    const shown = (entry: AuditEntry) =>
+      Effect.gen(function* () {
+        const fields = fieldsOf(entry)
+        const urlOf = seesAll(yield* Caller) ? (seen: unknown) => seen : withoutPath
+        const before = urlOf(yield* masked.json(fields.before))
+        return { ...fields, before, after: urlOf(yield* masked.json(fields.after)) }
+      })
 
     return handlers.handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>
       Effect.gen(function* () {

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import { DisabledBecause, type Endpoint, Standing, standingOf } from "../../queue/endpoints/Endpoint.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
@@ -38,7 +39,7 @@ export const described = (endpoint: Endpoint) => ({ ...endpoint, standing: stand
 export const of = (endpoint: Endpoint): EndpointView => viewOf(described(endpoint))
 
 /** An endpoint for viewers: paths and queries of such URLs are often secrets. */
-export const hidden = (view: EndpointView): EndpointView => ({ ...view, url: `${new URL(view.url).origin}/…` })
+export const hidden = (view: EndpointView): EndpointView => ({ ...view, url: HttpUrl.shownOrigin(view.url) })
 
 /** An endpoint as stored in the audit log. */
 export const summaryOf = ({ customer, description, disabledAt, types, url }: Endpoint) => ({

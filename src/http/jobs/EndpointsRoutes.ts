@@ -134,7 +134,12 @@ export const group = HttpApiGroup.make("endpoints")
       .addSuccess(EndpointView.EndpointWithSecretView)
       .annotateContext(about("Replace the signing secret. Until `keep` has passed, the previous ones also sign.", 404))
   )
-  .add(switching("disable", "Stop sending to an endpoint. Webhooks that are due then fail, and can be resent."))
+  .add(
+    switching(
+      "disable",
+      "Stop sending to an endpoint. Webhooks that become due while it is disabled fail, and can be resent."
+    )
+  )
   .add(switching("enable", "Send to an endpoint again. To resend what failed, requeue its dead jobs."))
   .add(
     HttpApiEndpoint.del("delete", "/endpoints/:id")

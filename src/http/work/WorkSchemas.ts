@@ -1,6 +1,7 @@
 import { Duration, Schema } from "effect"
 import { JobId, Lease } from "../../core/Ids.js"
 import * as Kind from "../../core/Kind.js"
+import { limits } from "../../core/StoredJob.js"
 import type { Level } from "../../telemetry/Level.js"
 import { Instant, Moment } from "../Instant.js"
 import * as WireText from "../WireText.js"
@@ -30,12 +31,13 @@ const seconds = (least: number, most: number, description: string) =>
   })
 
 const names = (most: number, description: string) =>
-  Schema.Array(WireText.Text)
+  Schema.Array(text(limits.nameCharacters, "A name."))
+    .annotations({ message: () => `must be a list of 1 to ${most} names` })
     .pipe(
-      Schema.minItems(1, WireText.withMessage("must not be empty")),
-      Schema.maxItems(most, WireText.withMessage(`must have at most ${most} entries`))
+      Schema.minItems(1, { message: () => "must not be empty" }),
+      Schema.maxItems(most, { message: () => `must have at most ${most} entries` })
     )
-    .annotations({ ...WireText.withMessage(`must be a list of 1 to ${most} names`), description })
+    .annotations({ description })
 
 const jobs = <A, I>(job: Schema.Schema<A, I>) =>
   Schema.Array(job)
@@ -141,7 +143,7 @@ const LogLine = Schema.Struct({
   level: WireText.optional(
     Schema.Literal(...levels).annotations(WireText.withMessage(`must be one of ${levels.join(", ")}`))
   ),
-  message: WireText.Text
+  message: Schema.String.annotations({ message: () => "must be text" })
 }).annotations({ message: () => "must be an object with message" })
 
 const JobEnd = Schema.Struct({

@@ -4,7 +4,7 @@ import type { Endpoint, EndpointPatch, NewEndpoint } from "../../core/Endpoint.j
 import { type Answer, Expected } from "../../core/ExpectedError.js"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import * as SigningKey from "../../core/SigningKey.js"
-import { faultOfText, isUnstorable } from "../../core/Storable.js"
+import { faultOfText, isUnstorable, storableText } from "../../core/Storable.js"
 
 export type { Endpoint, EndpointPatch, NewEndpoint }
 
@@ -109,13 +109,15 @@ const checks = {
   secret: faultOfSecret
 }
 
-/** Checks the fields that are given. The error never includes a secret. */
+/** Checks the fields that are given, and the required ones. The error never includes a secret. */
 export const checked = <A extends Partial<NewEndpoint> | EndpointPatch>(
-  given: A
+  given: A,
+  ...required: ReadonlyArray<keyof A>
 ): Either.Either<A, InvalidEndpoint> => {
   for (const [field, check] of Object.entries(checks)) {
     const value = (given as Readonly<Record<string, unknown>>)[field]
-    const reason = value === undefined || value === null ? undefined : check(value as never)
+    const isAbsent = value === undefined ? !required.includes(field as keyof A) : value === null && field === "types"
+    const reason = isAbsent ? undefined : check(value as never)
     if (reason !== undefined) return Either.left(new InvalidEndpoint({ field, reason }))
   }
   return Either.right(given)
@@ -164,7 +166,7 @@ const errorCharacters = 1_000
 export const failed = (row: EndpointRow, { disableAfter, error, isGone }: Failure, now: number): EndpointRow => {
   const firstFailedAt = row.firstFailedAt ?? now
   const failures = row.failures + 1
-  const next = { ...row, firstFailedAt, failures, lastError: error.slice(0, errorCharacters) }
+  const next = { ...row, firstFailedAt, failures, lastError: storableText(error, errorCharacters) }
   if (isGone) return disabled(next, "gone", now)
   const isOver = disableAfter > 0 && failures >= minFailures && now - firstFailedAt >= disableAfter
   return isOver ? disabled(next, "failing", now) : next

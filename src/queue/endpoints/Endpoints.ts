@@ -136,7 +136,7 @@ export const make = (store: EndpointStore): Effect.Effect<typeof Endpoints.Servi
           secret = Endpoint.makeSecret(),
           types,
           url
-        } = yield* Endpoint.checked(given)
+        } = yield* Endpoint.checked(given, "url")
         const createdAt = yield* Clock.currentTimeMillis
         const row = Endpoint.enabled({
           id: ids.plain(createdAt),
@@ -144,7 +144,8 @@ export const make = (store: EndpointStore): Effect.Effect<typeof Endpoints.Servi
           url,
           customer,
           description,
-          types,
+          // Programs in JavaScript may pass null, as in a change.
+          types: types ?? undefined,
           secrets: [{ secret, until: null }],
           disabledAt: undefined,
           disabledBecause: undefined,

@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import * as Backoff from "../../core/Backoff.js"
 import type { SendTo } from "../../core/Endpoint.js"
-import { shown } from "../../core/Storable.js"
+import { faultOfText, shown } from "../../core/Storable.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import * as Job from "../Job.js"
 import type { OuterTransactionFailed } from "../JobErrors.js"
@@ -42,12 +42,17 @@ export interface Sent extends Enqueued {
 /** Why a webhook is not sent. */
 export type SendError = Job.EnqueueError | InvalidEndpoint | EndpointNotFound | OuterTransactionFailed | DatabaseError
 
-const checked = ({ customer, endpoint, type }: SendTo) => {
+/** The limit of `SendOptions.id`. */
+const idCharacters = 256
+
+const checked = ({ customer, endpoint, type }: SendTo, { id }: SendOptions) => {
   const invalid = (field: string, reason: string) => new InvalidEndpoint({ field, reason })
   const badType = faultOfType(type)
   if (badType !== undefined) return invalid("type", badType)
   if (endpoint !== undefined && customer !== undefined)
     return invalid("endpoint", `must not be combined with customer, got ${shown(endpoint)}`)
+  const badId = id === undefined ? undefined : faultOfText(id, idCharacters)
+  if (badId !== undefined) return invalid("id", badId)
   const badCustomer = customer === undefined ? undefined : faultOfCustomer(customer)
   return badCustomer === undefined ? Effect.void : invalid("customer", badCustomer)
 }
@@ -66,7 +71,7 @@ export const send = (
   inside?: RunStatement
 ): Effect.Effect<ReadonlyArray<Sent>, SendError, Endpoints | Queue | Transactions> =>
   Effect.gen(function* () {
-    yield* checked(to)
+    yield* checked(to, options)
     const endpoints = yield* Endpoints
     const queue = yield* Queue
     const transactions = yield* Transactions

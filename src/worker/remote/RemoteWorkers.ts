@@ -226,9 +226,11 @@ const make: Effect.Effect<
       const pod = podIdOf(about)
       // The worker may have claimed from another process.
       yield* pods.freshSettings
-      const attempts = yield* queue.attempts(pod, ends)
+      // A worker that stops may end an attempt twice in one request. The first end counts.
+      const firsts = [...new Map(ends.toReversed().map((end) => [keyOf(end), end])).values()]
+      const attempts = yield* queue.attempts(pod, firsts)
       const done = yield* Effect.forEach(
-        ends,
+        firsts,
         (end, index): Effect.Effect<Written> => {
           const attempt = attempts[index]
           if (attempt === undefined) return Effect.succeed(undefined)
@@ -236,8 +238,9 @@ const make: Effect.Effect<
         },
         { concurrency: "unbounded" }
       )
-      yield* forget(pod, ends)
-      return done
+      yield* forget(pod, firsts)
+      const byKey = new Map(firsts.map((end, index) => [keyOf(end), done[index]]))
+      return ends.map((end) => byKey.get(keyOf(end)))
     })
 
   const storeProgress = (jobs: ReadonlyArray<RemoteBeat>) =>
@@ -266,8 +269,9 @@ const make: Effect.Effect<
     Effect.gen(function* () {
       const pod = podIdOf(about)
       yield* pods.heard(pod)
-      yield* storeProgress(jobs)
       const pulse = yield* queue.heartbeat(jobs.map(({ id, lease }) => ({ id, lease })))
+      // After the renewal: a progress that cannot be stored must not cost the worker its jobs.
+      yield* storeProgress(jobs)
       const now = yield* Clock.currentTimeMillis
       const lost = new Set(pulse.lost.map(keyOf))
       const cancelled = new Set(pulse.cancelRequested.map(keyOf))
