@@ -84,6 +84,21 @@ describe("events of a test", () => {
     expect(await shift.execution(order, "B").result()).toEqual({ at: 2, second: "none" })
   })
 
+  it("reach the next wait of an execution if they come after the timeout of the first", async () => {
+    const reminded = workflow("reminded", { payload: z.object({}), key: () => "only" }, async (_, step) => {
+      const inTime = await step.waitForEvent(paid, { timeout: "1m" })
+      await step.sleep("reminder", "1h")
+      const later = await step.waitForEvent(paid, { timeout: "1d" })
+      return [inTime?.order, later?.order]
+    })
+    await using shift = await testShift({ handlers: [reminded] })
+    const run = await shift.start(reminded, {})
+    await shift.advance("5m")
+    await shift.publish(paid, { order: "A" })
+    await shift.advance("2h")
+    expect(await run.result()).toEqual([null, "A"])
+  })
+
   it("reject data and options that are invalid", async () => {
     await using shift = await testShift({ handlers: [], queues: ["default"] })
     await expect(shift.publish(paid, { order: 1 } as never)).rejects.toThrow(InvalidPayloadError)
