@@ -1,6 +1,7 @@
 -- Oldest code: 0.1.0
 --
--- Waits for events belong to the job of their execution: event_wait.job. Changes publish_events() and wait_for_event().
+-- Waits for events belong to the job of their execution: event_wait.job. Changes publish_events(), wait_for_event(),
+-- deliver_events() and publish().
 
 -- The job of the execution: a later execution with the same id has its own waits.
 alter table event_wait add column job uuid;
@@ -166,5 +167,109 @@ begin
     return jsonb_build_object('settled', true);
   end if;
   return jsonb_build_object('settled', pg_snapshot_xmin(pg_current_snapshot()) >= wait.unsettled);
+end
+$$;
+
+-- Stores a job of each subscriber for these events, or of one subscriber, unless it exists. Jobs ignore the depth cap of their
+-- queue: a publisher does not depend on its subscribers. With `replay`, the id of another job of one event for one subscriber,
+-- whether it matches or not. Events of subscribers with windows wait for close_windows().
+--
+-- The version of a job says its form: 1 is the data of one event, 2 a list. A process that knows only the first leaves
+-- jobs of the second to others.
+create or replace function deliver_events(ids uuid[], only_ text, now_ timestamptz, replay uuid default null)
+returns table (queue text, kind text, event uuid)
+language plpgsql
+set search_path from current
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  -- Read once: an event of a subscriber that gets or loses its window meanwhile is neither in both forms nor in none.
+  subscribers subscription[];
+begin
+  -- An earlier declaration of the subscriber may have delivered the event, in the other form.
+  if only_ is not null and replay is null then
+    ids := array(select i.id from unnest(ids) as i(id)
+      where not exists (select from windowed_event w where w.event = i.id and w.kind = only_)
+        and not exists (select from job j where j.id = event_job(i.id, only_)));
+  end if;
+  subscribers := array(select s from subscription s
+    where s.event in (select e.name from event e where e.id = any(ids)) and (only_ is null or s.kind = only_));
+  -- Not part of the next statement, for which every publisher would then need the right to insert here.
+  if replay is null and exists (select from unnest(subscribers) s where s.debounce is not null) then
+    insert into windowed_event (event, at, bucket, kind, name)
+    select e.id, e.published_at, md5(jsonb_build_array(e.name, s.kind, e.key, match_of(e.data, s.by_paths))::text)::uuid, s.kind, e.name
+    from event e join unnest(subscribers) s on s.event = e.name
+    where e.id = any(ids) and s.debounce is not null and (s.paths is null or match_of(e.data, s.paths) = s.match)
+    on conflict do nothing;
+  end if;
+  return query
+    with published as materialized (
+      select e.id, e.name, e.key, e.data, jsonb_build_object('event', jsonb_strip_nulls(jsonb_build_object('id', e.id, 'name', e.name,
+        'publishedAt', to_char(e.published_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'key', e.key))) as meta
+      from event e where e.id = any(ids)
+    ), subscriber as materialized (
+      select s.event, s.kind, s.paths, s.match, s.debounce is not null as is_list, k.*
+      from unnest(subscribers) s, kind_defaults(s.kind) k
+      where s.debounce is null or replay is not null
+    )
+    insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, on_dead, meta, created_at, updated_at)
+    select coalesce(replay, event_job(e.id, s.kind)), s.queue, s.kind, case when s.is_list then 2 else 1 end,
+      case when s.is_list then jsonb_build_array(e.data) else e.data end, s.priority, coalesce(follows.run_at, now_), s.max_attempts,
+      e.key, s.on_dead, case when s.is_list then list_meta(e.name, e.key, jsonb_build_array((e.meta->'event') - '{name,key}'::text[])) else e.meta end,
+      coalesce(follows.created_at, now_), now_
+    from published e join subscriber s on s.event = e.name and (s.paths is null or replay is not null or match_of(e.data, s.paths) = s.match)
+    left join lateral behind_key(s.queue, e.key, s.priority, event_job(e.id, s.kind), now_, now_) follows on e.key is not null
+    order by e.id
+    on conflict do nothing
+    returning queue, kind, (meta->'event'->>'id')::uuid;
+end
+$$;
+
+-- Publishes an event in the caller's transaction and returns its id; for triggers and for programs without the client. If an event
+-- with this name and `id` exists, it returns the id of that one and stores nothing. Pods are notified when the transaction commits.
+create or replace function publish(name text, data jsonb, key text default null, id text default null) returns uuid
+language plpgsql
+set search_path from current
+as $$
+declare
+  data_text text := publish.data::text;
+  lost numeric;
+  now_ms constant float8 := floor(extract(epoch from clock_timestamp()) * 1000);
+  new_id uuid := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    placing substring(int8send(now_ms::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
+begin
+  if publish.name is null or length(publish.name) not between 1 and 128 then
+    raise exception 'name must be 1 to 128 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if publish.data is null then
+    raise exception 'data must not be null' using errcode = 'null_value_not_allowed';
+  end if;
+  if octet_length(data_text) > 65536 then
+    raise exception 'data is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
+      hint = 'Publish the key under which you store it.';
+  end if;
+  -- The cheap test on the text comes first, see enqueue().
+  if length(data_text) - length(translate(data_text, '[{', '')) > 1000 then
+    if jsonb_path_exists(publish.data, 'strict $.**{1000} ? (@.type() == "array" || @.type() == "object")') then
+      raise exception 'data must not be nested more than 1000 levels deep' using errcode = 'program_limit_exceeded';
+    end if;
+  end if;
+  if data_text ~ '[0-9.]{16}' then
+    lost := lost_number(publish.data);
+    if lost is not null then
+      raise exception 'data holds %, which a 64-bit float cannot hold', left(lost::text, 40)
+        using errcode = 'numeric_value_out_of_range', hint = 'Send the number as a string.';
+    end if;
+  end if;
+  if length(publish.key) not between 1 and 512 then
+    raise exception 'key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if length(publish.id) not between 1 and 256 then
+    raise exception 'id must be 1 to 256 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  return publish_events(jsonb_build_object('now', now_ms, 'notify', true, 'events', jsonb_build_array(jsonb_build_object(
+    'id', new_id, 'name', publish.name, 'data', publish.data, 'key', publish.key, 'own_id', publish.id))))
+    ->'events'->0->>'id';
 end
 $$;
