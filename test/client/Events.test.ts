@@ -157,6 +157,10 @@ describe("events on PostgreSQL", () => {
     const late = event("late", z.object({ n: z.number() }))
     const waiting = workflow("waiting", { payload: z.object({}), key: () => "only" }, (_, step) =>
       step.waitForEvent(late, { match: { "data.n": 1 } })
+    const deep = `${"[".repeat(1_001)}${"]".repeat(1_001)}`
+    await expect(database.pool().query("select nightshift.publish('deep', $1)", [deep])).rejects.toThrow(
+      "data must not be nested more than 1000 levels deep"
+    )
     )
     await using shift = await connect(database.url(), { log: false })
     const run = await shift.start(waiting, {})
