@@ -108,6 +108,12 @@ describe("events of a test", () => {
     expect(() => on(paid, {} as never, () => {})).toThrow('on(event, { as: "send-receipt" }, …)')
     expect(() => on(paid, { as: "x", match: { order: "A" } }, () => {})).toThrow('a path begins with "data."')
     expect(() => on(paid, { as: "x", past: "soon" as never }, () => {})).toThrow("past of")
+    const compared = (value: unknown) => () => on(paid, { as: "x", match: { "data.n": value as number } }, () => {})
+    // As JSON, NaN would be null, which is equal to a missing path.
+    expect(compared(Number.NaN)).toThrow('compares "data.n" with NaN: use a string, a finite number')
+    expect(compared("a\u0000")).toThrow("must not contain NUL characters")
+    expect(compared("\ud800")).toThrow("unpaired surrogates")
+    expect(() => on(paid, { as: "x", match: { "data.\u0000": 1 } }, () => {})).toThrow("must not contain NUL")
   })
 })
 
@@ -151,16 +157,16 @@ describe("events on PostgreSQL", () => {
     const { rows: events } = await database.pool().query("select id from nightshift.event")
     expect(events).toEqual(rows)
     await expect(database.pool().query(`select nightshift.publish('', '{}')`)).rejects.toThrow("1 to 128 characters")
+    const deep = `${"[".repeat(1_001)}${"]".repeat(1_001)}`
+    await expect(database.pool().query("select nightshift.publish('deep', $1)", [deep])).rejects.toThrow(
+      "data must not be nested more than 1000 levels deep"
+    )
   })
 
   it("that an open transaction publishes are not missed by a wait that starts meanwhile", async () => {
     const late = event("late", z.object({ n: z.number() }))
     const waiting = workflow("waiting", { payload: z.object({}), key: () => "only" }, (_, step) =>
       step.waitForEvent(late, { match: { "data.n": 1 } })
-    const deep = `${"[".repeat(1_001)}${"]".repeat(1_001)}`
-    await expect(database.pool().query("select nightshift.publish('deep', $1)", [deep])).rejects.toThrow(
-      "data must not be nested more than 1000 levels deep"
-    )
     )
     await using shift = await connect(database.url(), { log: false })
     const run = await shift.start(waiting, {})
