@@ -73,6 +73,21 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("accepts data for a subscriber whose window was rolled back", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const kinds = yield* Kinds
+      const events = yield* Events
+      const list = JSON.stringify({ type: "array", items: JSON.parse(schema) })
+      const kind = { name: "back", queue: "mail", attempts: 3, onDead: undefined }
+      yield* kinds.register([{ ...kind, version: 2, schema: list }])
+      yield* kinds.register([{ ...kind, version: 1, schema }])
+      yield* events.subscribe(["back"], [{ event: "user.back", kind: "back" }])
+      const json = { name: "user.back", data: { name: "Ada" } }
+      expect(yield* admin("POST", "/api/v1/publish", { json })).toMatchObject({ status: 201, json: { jobs: 1 } })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("says what is wrong with a request", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
