@@ -11,7 +11,7 @@ describe("nightshift publish and events", () => {
       const env = { DATABASE_URL: Redacted.value(yield* TestDatabase.migrated) }
       const run = (...args: ReadonlyArray<string>) => Nightshift.call(args, { cwd, env })
       expect((yield* run("events", "list")).stdout).toBe("No events.\n")
-      expect((yield* run("publish", "unheard")).stdout).toMatch(/^published \S+: it has no subscribers that match/)
+      expect((yield* run("publish", "unheard")).stdout).toMatch(/^published \S+: no subscriber matches it/)
       const client = new pg.Client({ connectionString: env.DATABASE_URL })
       yield* Effect.promise(() => client.connect())
       yield* Effect.promise(() =>
@@ -34,7 +34,7 @@ describe("nightshift publish and events", () => {
       expect(subscribers).toMatch(/\npaid +mail .* -\n/)
       expect(subscribers).toMatch(/\nsold +digest .* after 10s, at most 50 by data\.customer\n/)
       const sold = (yield* run("publish", "sold")).stdout
-      const [, waiting = ""] = /^published (\S+): 0 jobs, waits for further events for 1\n$/.exec(sold) ?? []
+      const [, waiting = ""] = /^published (\S+): 0 jobs; 1 subscriber waits for further events\n$/.exec(sold) ?? []
       expect((yield* run("events", "show", waiting)).stdout).toMatch(/\ndigest +waits for further events\n$/)
       expect((yield* run("events", "unsubscribe", "paid", "mail")).stdout).toBe("mail no longer receives paid\n")
       const gone = yield* run("events", "unsubscribe", "paid", "mail")

@@ -84,6 +84,21 @@ describe("events of a test", () => {
     expect(await shift.execution(order, "B").result()).toEqual({ at: 2, second: "none" })
   })
 
+  it("reach the next wait of an execution if they come after the timeout of the first", async () => {
+    const reminded = workflow("reminded", { payload: z.object({}), key: () => "only" }, async (_, step) => {
+      const inTime = await step.waitForEvent(paid, { timeout: "1m" })
+      await step.sleep("reminder", "1h")
+      const later = await step.waitForEvent(paid, { timeout: "1d" })
+      return [inTime?.order, later?.order]
+    })
+    await using shift = await testShift({ handlers: [reminded] })
+    const run = await shift.start(reminded, {})
+    await shift.advance("5m")
+    await shift.publish(paid, { order: "A" })
+    await shift.advance("2h")
+    expect(await run.result()).toEqual([null, "A"])
+  })
+
   it("reject data and options that are invalid", async () => {
     await using shift = await testShift({ handlers: [], queues: ["default"] })
     await expect(shift.publish(paid, { order: 1 } as never)).rejects.toThrow(InvalidPayloadError)
@@ -93,6 +108,12 @@ describe("events of a test", () => {
     expect(() => on(paid, {} as never, () => {})).toThrow('on(event, { as: "send-receipt" }, …)')
     expect(() => on(paid, { as: "x", match: { order: "A" } }, () => {})).toThrow('a path begins with "data."')
     expect(() => on(paid, { as: "x", past: "soon" as never }, () => {})).toThrow("past of")
+    const compared = (value: unknown) => () => on(paid, { as: "x", match: { "data.n": value as number } }, () => {})
+    // As JSON, NaN would be null, which is equal to a missing path.
+    expect(compared(Number.NaN)).toThrow('compares "data.n" with NaN: use a string, a finite number')
+    expect(compared("a\u0000")).toThrow("must not contain NUL characters")
+    expect(compared("\ud800")).toThrow("unpaired surrogates")
+    expect(() => on(paid, { as: "x", match: { "data.\u0000": 1 } }, () => {})).toThrow("must not contain NUL")
   })
 })
 
@@ -136,6 +157,10 @@ describe("events on PostgreSQL", () => {
     const { rows: events } = await database.pool().query("select id from nightshift.event")
     expect(events).toEqual(rows)
     await expect(database.pool().query(`select nightshift.publish('', '{}')`)).rejects.toThrow("1 to 128 characters")
+    const deep = `${"[".repeat(1_001)}${"]".repeat(1_001)}`
+    await expect(database.pool().query("select nightshift.publish('deep', $1)", [deep])).rejects.toThrow(
+      "data must not be nested more than 1000 levels deep"
+    )
   })
 
   it("that an open transaction publishes are not missed by a wait that starts meanwhile", async () => {

@@ -73,6 +73,36 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("accepts data for a subscriber whose window was rolled back", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const kinds = yield* Kinds
+      const events = yield* Events
+      const list = JSON.stringify({ type: "array", items: JSON.parse(schema) })
+      const kind = { name: "back", queue: "mail", attempts: 3, onDead: undefined }
+      yield* kinds.register([{ ...kind, version: 2, schema: list }])
+      yield* kinds.register([{ ...kind, version: 1, schema }])
+      yield* events.subscribe(["back"], [{ event: "user.back", kind: "back" }])
+      const json = { name: "user.back", data: { name: "Ada" } }
+      expect(yield* admin("POST", "/api/v1/publish", { json })).toMatchObject({ status: 201, json: { jobs: 1 } })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("publishes once per Idempotency-Key", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      yield* subscribed
+      const headers = { "idempotency-key": "one" }
+      const publish = (name: string) =>
+        admin("POST", "/api/v1/publish", { json: { name: "user.joined", data: { name } }, headers })
+      const first = yield* publish("Ada")
+      expect(first).toMatchObject({ status: 201, json: { outcome: "published", jobs: 1 } })
+      expect((yield* publish("Ada")).json).toEqual(first.json)
+      expect(yield* publish("Bob")).toMatchObject({ status: 422, json: { error: { tag: "IdempotencyKeyReused" } } })
+      expect(yield* admin("GET", "/api/v1/published")).toHaveProperty("json.events.length", 1)
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("says what is wrong with a request", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

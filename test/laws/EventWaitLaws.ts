@@ -4,7 +4,7 @@ import { never } from "../../src/core/Suspension.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { Match, WaitAnswer } from "../../src/queue/events/Events.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
-import type { Law, Line } from "./Line.js"
+import { ends, type Law, type Line } from "./Line.js"
 
 const eventOf = (line: Line) => `${line.name}.paid`
 const nameOf = (line: Line, number = 1) => `event:${eventOf(line)}${number === 1 ? "" : `#${number}`}`
@@ -27,9 +27,11 @@ const wait = (
   line: Line,
   { execution, run }: { readonly execution: string; readonly run: ClaimedJob },
   match: Match,
-  number = 1
+  number = 1,
+  isLast = false
 ) => {
-  const once = line.events.wait({ execution, job: run.id, name: nameOf(line, number), event: eventOf(line), match })
+  const name = nameOf(line, number)
+  const once = line.events.wait({ execution, job: run.id, name, event: eventOf(line), match, ends: isLast })
   const isSettled = (answer: WaitAnswer) => "data" in answer || answer.settled
   return Effect.repeat(once, { until: isSettled })
 }
@@ -104,6 +106,70 @@ export const eventWaitLaws = (law: Law): void => {
       expect(yield* wait(line, one, { paths: [["a", "b"], ["n"]], values: [true, 1.5] }, 3)).toMatchObject({
         data: { order: 1 }
       })
+    })
+  )
+
+  law("that timed out leave later events to the next wait, and get those that came first", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      expect(yield* wait(line, one, order("A"))).toEqual({ settled: true })
+      expect(yield* wait(line, one, order("A"), 1, true)).toEqual({ settled: true })
+      yield* publish(line, { order: "A", n: 1 })
+      expect(yield* wait(line, one, order("A"), 2)).toEqual({ data: { order: "A", n: 1 } })
+      expect(yield* wait(line, one, order("A"), 3)).toEqual({ settled: true })
+      yield* publish(line, { order: "A", n: 2 })
+      expect(yield* wait(line, one, order("A"), 3, true)).toEqual({ data: { order: "A", n: 2 } })
+    })
+  )
+
+  law("are ended by an event of a process whose clock is behind", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      expect(yield* wait(line, one, order("A"))).toEqual({ settled: true })
+      yield* suspend(line, one.run)
+      yield* line.setBack("1 minute")
+      yield* publish(line, { order: "A" })
+      yield* line.advance("1 minute")
+      expect((yield* line.claimOne).id).toBe(one.run.id)
+    })
+  )
+
+  law("belong to one execution, not to a later one with the same id", (line) =>
+    Effect.gen(function* () {
+      const first = yield* started(line, "A")
+      yield* publish(line, { order: "A", n: 1 })
+      expect(yield* wait(line, first, order("A"))).toMatchObject({ data: { n: 1 } })
+      expect(yield* wait(line, first, order("A"), 2)).toEqual({ settled: true })
+      yield* line.end(first.run, End.Done({ result: undefined }))
+      yield* line.jobAdmin.remove(first.run.id)
+      yield* line.advance("1 second")
+      const second = yield* started(line, "A")
+      expect(yield* wait(line, second, order("A"))).toEqual({ settled: true })
+      yield* publish(line, { order: "A", n: 2 })
+      expect(yield* wait(line, second, order("A"))).toMatchObject({ data: { n: 2 } })
+      expect(yield* wait(line, second, order("A"), 2)).toEqual({ settled: true })
+    })
+  )
+
+  law("of an execution that is requeued do not take the events again", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      yield* publish(line, { order: "A", n: 1 })
+      expect(yield* wait(line, one, order("A"))).toMatchObject({ data: { n: 1 } })
+      yield* line.end(one.run, ends.dead)
+      yield* line.events.purge(Duration.days(1_000))
+      yield* line.jobAdmin.requeue(one.run.id)
+      const again = { ...one, run: yield* line.claimOne }
+      expect(yield* wait(line, again, order("A"), 2)).toEqual({ settled: true })
+    })
+  )
+
+  law("compare what the code asks for now, not what it asked for before it was changed", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      expect(yield* wait(line, one, order("typo"))).toEqual({ settled: true })
+      yield* publish(line, { order: "A" })
+      expect(yield* wait(line, one, order("A"))).toEqual({ data: { order: "A" } })
     })
   )
 

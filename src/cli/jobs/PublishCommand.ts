@@ -12,8 +12,9 @@ import * as EnqueueOptions from "./EnqueueOptions.js"
 const reported = ({ id, jobs, outcome }: Published, waiting: number) => {
   if (outcome === "repeated") return `repeated ${id}: an event with this --id exists, nothing was stored`
   if (jobs + waiting === 0)
-    return `published ${id}: it has no subscribers that match. List them with nightshift events subscribers`
-  const waits = waiting === 0 ? "" : `, waits for further events for ${waiting}`
+    return `published ${id}: no subscriber matches it. List them with \`nightshift events subscribers\``
+  const waits =
+    waiting === 0 ? "" : `; ${waiting === 1 ? "1 subscriber waits" : `${waiting} subscribers wait`} for further events`
   return `published ${id}: ${jobs} ${jobs === 1 ? "job" : "jobs"}${waits}`
 }
 

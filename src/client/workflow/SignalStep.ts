@@ -35,8 +35,11 @@ interface Source {
   readonly take: (numbered: string) => Arrived | undefined
   /** A row that a suspended execution waits for in addition to that of the call. */
   readonly row?: () => Suspension.Wait
-  /** Looks elsewhere for a value. Without one, `settled` says whether the execution is woken for every later value. */
-  readonly look?: (numbered: string) => Promise<WaitAnswer>
+  /**
+   * Looks elsewhere for a value. Without one, `settled` says whether the execution is woken for every later value. `ends`: the call
+   * has timed out, and leaves later values to the next one.
+   */
+  readonly look?: (numbered: string, ends?: boolean) => Promise<WaitAnswer>
   /** What a retry of the execution does after an invalid value. */
   readonly advice: string
 }
@@ -66,9 +69,9 @@ const nextOf = (run: WorkflowRun, signal: string): Source => ({
 /** The first event that matches, since the execution was started. It stays, like the first value of a signal. */
 const eventOf = (run: WorkflowRun, event: string, match: Match): Source => ({
   ...firstOf(run),
-  look: (name) => {
+  look: (name, ends) => {
     const { execution, services } = run.journal
-    const wait = services.events.wait({ execution: execution.id, job: execution.run.id, name, event, match })
+    const wait = services.events.wait({ execution: execution.id, job: execution.run.id, name, event, match, ends })
     // The first call stores the wait. Most transactions that began before it end within milliseconds.
     const looking = Effect.gen(function* () {
       for (const pause of [0, 0, 0, 10, 20, 50, 100, 200, 400]) {
@@ -121,7 +124,11 @@ const receive = <A>(
           const exit = more === undefined ? stored.exit : { ...(stored.exit as object), ...more }
           run.conclude(step, { ...stored, exit }, settle, startedAt)
         })
-      const timeOut = () => run.conclude(step, StepExit.timedOut, settle, startedAt)
+      const timeOut = async () => {
+        const last = await look?.(numbered, true)
+        if (last !== undefined && "data" in last) accept({ value: last.data })
+        else run.conclude(step, StepExit.timedOut, settle, startedAt)
+      }
       /** Whether a value has arrived, which the code then receives. */
       const arrived = (): boolean => {
         const found = take(numbered)
@@ -132,7 +139,7 @@ const receive = <A>(
       const onDue = () =>
         run.busy(async () => {
           await run.refresh()
-          if (!arrived()) timeOut()
+          if (!arrived()) await timeOut()
         })
       run.busy(async () => {
         await run.journal.known()
@@ -142,16 +149,15 @@ const receive = <A>(
         const again = answer?.settled === false ? lookAgain(numbered, startedAt, run.now()) : undefined
         const before = run.journal.deferred(kind, numbered)?.dueAt
         const dueAt = before ?? (timeout === undefined ? undefined : run.now() + timeout)
-        if (dueAt !== undefined && dueAt <= run.now()) timeOut()
-        else
-          run.block(
-            { kind, name: numbered, dueAt },
-            {
-              onDue: dueAt === undefined ? undefined : onDue,
-              arrived,
-              row: again === undefined ? row : () => again
-            }
-          )
+        if (dueAt !== undefined && dueAt <= run.now()) return timeOut()
+        run.block(
+          { kind, name: numbered, dueAt },
+          {
+            onDue: dueAt === undefined ? undefined : onDue,
+            arrived,
+            row: again === undefined ? row : () => again
+          }
+        )
       })
     },
     (stored, numbered) => {

@@ -46,7 +46,9 @@ export const SubscriptionView = Schema.Struct({
   }),
   window: Schema.NullOr(
     Schema.Struct({
-      debounce: Schema.String.annotations({ description: "How long no event must be published, such as `10s`." }),
+      debounce: Schema.String.annotations({
+        description: "How long after the last event the job is stored, such as `10s`."
+      }),
       max: Schema.Int.annotations({ description: "With this many events the job is stored at once." }),
       by: Schema.Array(Schema.String).annotations({
         description: "Paths whose values the events of a job have in common, such as `data.customer`."

@@ -4,6 +4,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
+import type { Idempotency } from "../../access/Idempotency.js"
 import { JobId } from "../../core/Ids.js"
 import * as EventData from "../../queue/events/EventData.js"
 import { Events, maxEventPage } from "../../queue/events/Events.js"
@@ -16,6 +17,7 @@ import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as WireText from "../WireText.js"
 import * as EventView from "./EventView.js"
+import * as OncePerKey from "./OncePerKey.js"
 
 // Not under /events, which streams changes to jobs and queues.
 
@@ -55,6 +57,7 @@ const subscriptionPath = Schema.Struct({ event: Schema.String, subscriber: Schem
 export const group = HttpApiGroup.make("published")
   .add(
     HttpApiEndpoint.post("publish", "/publish")
+      .setHeaders(OncePerKey.headers)
       .setPayload(PublishRequest)
       .addSuccess(Published, { status: 201 })
       .annotateContext(about("Publish an event: it is stored, with one job for each of its subscribers.", 422))
@@ -98,11 +101,12 @@ const maxBodyBytes = 128 * 1024
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "published">,
   never,
-  Events | Kinds | Transactions | Audit | AccessConfig
+  Events | Kinds | Transactions | Audit | Idempotency | AccessConfig
 > = HttpApiBuilder.group(apiOf(group), "published", (handlers) =>
   Effect.gen(function* () {
     const events = yield* Events
     const kinds = yield* Kinds
+    const context = yield* Effect.context<Idempotency>()
     const audited = yield* Audited.make
     const masked = yield* Masked.make
     const hidden = <A extends { readonly data: unknown }>(event: A) =>
@@ -110,11 +114,16 @@ export const layer: Layer.Layer<
     return handlers
       .handleRaw("publish", ({ request }) =>
         Effect.gen(function* () {
+          const key = yield* OncePerKey.keyOf(request)
           const event = yield* Body.decoded(request, PublishRequest, maxBodyBytes)
           yield* EventData.check(events, kinds, event)
-          const [published] = yield* events.publish([event])
+          const publish = Effect.map(events.publish([event]), ([published]) => published)
+          const published =
+            key === undefined
+              ? yield* publish
+              : yield* OncePerKey.run(key, JSON.stringify({ publish: event }), () => publish)
           return HttpServerResponse.unsafeJson(published, { status: 201 })
-        })
+        }).pipe(Effect.provide(context))
       )
       .handle("list", ({ urlParams: { cursor, limit = pageLimits.default, name } }) =>
         Effect.gen(function* () {

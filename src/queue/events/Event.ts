@@ -31,13 +31,13 @@ export interface SubscriberOptions<in A> {
 
 /** Makes one job of several events: the handler gets a list. */
 export interface WindowOptions {
-  /** How long no further event must be published until the job is stored, at most 1 day. */
+  /** How long after the last event the job is stored, at most 1 day. */
   readonly debounce: DurationInput
-  /** With this many events the job is stored at once, up to 500. [100] */
+  /** With this many events, up to 500, the job is stored without waiting for `debounce`. [100] */
   readonly max?: number | undefined
   /**
-   * Path whose value the events of a job have in common, such as `"data.customer"`, or several. The events of a job also
-   * have the same `key`. [none]
+   * Path, such as `"data.customer"`, or list of paths: events with different values there are in different jobs. So are events
+   * with a different `key`. [none]
    */
   readonly by?: string | ReadonlyArray<string> | undefined
 }
@@ -47,7 +47,7 @@ export type NoWindow = { readonly [Option in keyof WindowOptions]?: undefined }
 
 /** How a subscriber joins events. */
 export interface Window {
-  /** How long no event must be published until the window is closed, in milliseconds. */
+  /** How long after its last event a window is closed, in milliseconds. */
   readonly debounce: number
   /** A window with this many events is closed at once. */
   readonly max: number

@@ -17,20 +17,18 @@ export const check = (
     for (const { subscriber, window } of subscribers) {
       const kind = known.get(subscriber)
       if (kind === undefined) continue
-      yield* Effect.catchTag(
-        checkPayload(kind, window === undefined ? data : [data]),
-        "InvalidJob",
-        ({ field, reason }) => {
-          const text = reason
-            .replace(/^does not match the schema of the kind "[^"]*": /, "")
-            .replace(/\. Fix it, or .*$/s, "")
-          const at = field.replace(window === undefined ? /^payload/ : /^payload(\[0\])?/, "data")
-          return new InvalidEvent({
-            index: 0,
-            field: at,
-            reason: `does not match the subscriber "${subscriber}": ${text}`
-          })
-        }
-      )
+      // The kind keeps its newer version, and the schema of lists, when a release that added `debounce` is rolled back.
+      const [payload, version] = window === undefined ? [data, 1] : [[data], 2]
+      yield* Effect.catchTag(checkPayload(kind, payload, version), "InvalidJob", ({ field, reason }) => {
+        const text = reason
+          .replace(/^does not match the schema of the kind "[^"]*": /, "")
+          .replace(/\. Fix it, or .*$/s, "")
+        const at = field.replace(window === undefined ? /^payload/ : /^payload(\[0\])?/, "data")
+        return new InvalidEvent({
+          index: 0,
+          field: at,
+          reason: `does not match the subscriber "${subscriber}": ${text}`
+        })
+      })
     }
   })

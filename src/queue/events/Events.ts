@@ -102,6 +102,8 @@ export interface EventWait {
   readonly event: string
   /** Values that the event must have. */
   readonly match: Match
+  /** The wait has timed out: if no event has ended it, it is deleted. [false] */
+  readonly ends?: boolean | undefined
 }
 
 /** Paths that are compared, and their values in the same order. */
@@ -202,7 +204,8 @@ export class Events extends Context.Tag("nightshift/queue/Events")<
 
     /**
      * Stores a wait of an execution, or finds the event that ended it: the first since the execution was started that matches and
-     * that no other wait of the execution has taken. Call it until it is settled: from then on a signal reports the event.
+     * that no other wait of the execution has taken. Call it until it is settled: from then on a signal reports the event. With `ends`,
+     * an event that is published later is left to the next wait.
      */
     readonly wait: (wait: EventWait) => Effect.Effect<WaitAnswer, DatabaseError>
 

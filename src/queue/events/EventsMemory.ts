@@ -19,6 +19,7 @@ import {
   Events,
   type EventWait,
   jobIdOf,
+  type Match,
   type NewSubscription,
   NotSubscribed,
   subscriptionTopic
@@ -44,6 +45,8 @@ const unseen = { replays: [], windowJobs: {} }
 type Known = ReadonlyMap<string, RegisteredKind>
 
 const keyOf = (...parts: ReadonlyArray<string>) => JSON.stringify(parts)
+
+const isEqual = (left: Match, right: Match) => JSON.stringify(left) === JSON.stringify(right)
 
 const make = Effect.gen(function* () {
   const jobs = yield* JobTable
@@ -120,10 +123,11 @@ const make = Effect.gen(function* () {
 
   const endWaits = (event: EventRow, now: number) => {
     const isTaker = (wait: WaitRow) =>
-      wait.event === event.name && wait.taken === undefined && wait.since <= now && matches(wait.match, event.data)
+      wait.event === event.name && wait.taken === undefined && matches(wait.match, event.data)
     for (const [key, wait] of [...waits].filter(([, wait]) => isTaker(wait))) {
       const { execution, name } = wait
-      if (workflows.executionRow(execution)?.finishedAt !== undefined) continue
+      const row = jobs.get(wait.job)
+      if (row === undefined || row.finishedAt !== undefined) continue
       set(waits, key, { ...wait, taken: event.id })
       SignalValuesMemory.put(workflows, { execution, name, exit: event.data, id: undefined }, now)
       workflows.wake(execution, now)
@@ -274,20 +278,22 @@ const make = Effect.gen(function* () {
           })
         )
       ),
-    wait: (wait) =>
+    wait: ({ ends = false, ...wait }) =>
       jobs.atomically(() => {
         const key = keyOf(wait.execution, wait.name)
-        const known = waits.get(key) ?? { ...wait, since: jobs.get(wait.job)?.createdAt ?? 0, taken: undefined }
-        const taken = new Set(
-          [...waits.values()].flatMap((each) => (each.execution === wait.execution ? (each.taken ?? []) : []))
-        )
+        const fresh = { ...wait, since: jobs.get(wait.job)?.createdAt ?? 0, taken: undefined }
+        const before = waits.get(key) ?? fresh
+        // An earlier execution with this id, or earlier code, has waited for something else.
+        const known =
+          before.job === wait.job && (before.taken !== undefined || isEqual(before.match, wait.match)) ? before : fresh
+        const taken = new Set([...waits.values()].flatMap((each) => (each.job === wait.job ? (each.taken ?? []) : [])))
         const isFirst = (event: EventRow) =>
           event.name === known.event &&
           event.publishedAt >= known.since &&
           !taken.has(event.id) &&
           matches(known.match, event.data)
         const found = known.taken === undefined ? [...events.values()].find(isFirst) : events.get(known.taken)
-        set(waits, key, { ...known, taken: found?.id })
+        set(waits, key, found === undefined && ends ? undefined : { ...known, taken: found?.id })
         return found === undefined ? { settled: true } : { data: found.data }
       }),
     purge: (olderThan) =>
@@ -297,8 +303,11 @@ const make = Effect.gen(function* () {
           const before = now - Duration.toMillis(olderThan)
           const old = [...events.values()].filter(({ id, publishedAt }) => publishedAt < before && !waiting.has(id))
           for (const event of old) removeEvent(event)
-          for (const [key, { execution }] of [...waits])
-            if (workflows.executionRow(execution)?.finishedAt !== undefined) set(waits, key, undefined)
+          // An execution that has ended may be requeued: its other waits must not take the same events.
+          for (const [key, { job, taken }] of [...waits]) {
+            const row = jobs.get(job)
+            if (row === undefined || (row.finishedAt !== undefined && taken === undefined)) set(waits, key, undefined)
+          }
           return old.length
         })
         .pipe(

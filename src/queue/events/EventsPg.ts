@@ -103,6 +103,7 @@ const make = Effect.gen(function* () {
   const waits = sql(`${schema}.event_wait`)
   const windowed = sql(`${schema}.windowed_event`)
   const jobs = sql(`${schema}.job`)
+  const undos = sql(`${schema}.job_undo`)
   const statement = publishStatement(schema)
   const columns = sql.literal(`id, name, ${millis("published_at")} as published_at, key, own_id, data, replays`)
 
@@ -273,11 +274,19 @@ const make = Effect.gen(function* () {
         return { events, next: rows.length > limit ? events.at(-1)?.id : undefined }
       }),
     replay,
-    wait: ({ event, execution, job, match, name }) =>
+    wait: ({ ends, event, execution, job, match, name }) =>
       Effect.map(
         mapErrors(
           sql.unsafe<{ answer: WaitAnswer }>(`select ${schema}.wait_for_event($1::text::jsonb) as answer`, [
-            JSON.stringify({ execution, job, name, event, paths: match.paths, match: match.values })
+            JSON.stringify({
+              execution,
+              job,
+              name,
+              event,
+              paths: match.paths,
+              match: match.values,
+              ...(ends ? { ends } : {})
+            })
           ])
         ),
         ([row]) => row?.answer ?? { settled: false }
@@ -296,8 +305,10 @@ const make = Effect.gen(function* () {
         }
         yield* mapErrors(sql`delete from ${windowed} w where w.event < ${before}
           and not exists (select from ${table} e where e.id = w.event)`)
+        // An execution that has ended may be requeued: its other waits must not take the same events.
         yield* mapErrors(sql`delete from ${waits} w where not exists (select from ${jobs} j
-          where j.dedupe_key = w.execution and j.dedupe_scope = 'retained' and j.finished_at is null)`)
+            where j.id = w.job and (j.finished_at is null or w.taken is not null))
+          and not exists (select from ${undos} u where u.job_id = w.job)`)
         return purged
       })
   })

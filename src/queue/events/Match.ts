@@ -1,5 +1,5 @@
 import { Either, Predicate } from "effect"
-import { shown } from "../../core/Storable.js"
+import { isUnstorable, shown } from "../../core/Storable.js"
 import type { Match } from "./Events.js"
 
 // Equality on paths, such as { "data.order": "A-17" }: what a wait or a subscriber compares.
@@ -7,13 +7,19 @@ import type { Match } from "./Events.js"
 /** Maximum size of the values as JSON: they are part of an index. */
 const maxBytes = 1_000
 
-const isScalar = (value: unknown) => value === null || ["string", "number", "boolean"].includes(typeof value)
+const isScalar = (value: unknown) =>
+  value === null || typeof value === "string" || typeof value === "boolean" || Number.isFinite(value)
+
+const unstorable = "must not contain NUL characters or unpaired surrogates"
 
 /** The names of a path, or what is wrong with it. */
-export const pathOf = (path: unknown): Either.Either<ReadonlyArray<string>, string> =>
-  typeof path === "string" && /^data(\.[^.]+)+$/.test(path)
-    ? Either.right(path.split(".").slice(1))
-    : Either.left(`has the path ${shown(path)}: a path begins with "data.", such as "data.order"`)
+export const pathOf = (path: unknown): Either.Either<ReadonlyArray<string>, string> => {
+  if (typeof path !== "string" || !/^data(\.[^.]+)+$/.test(path))
+    return Either.left(`has the path ${shown(path)}: a path begins with "data.", such as "data.order"`)
+  return isUnstorable(path)
+    ? Either.left(`has the path ${shown(path)}: a path ${unstorable}`)
+    : Either.right(path.split(".").slice(1))
+}
 
 /** Reads what was declared, or says what is wrong with it. The paths are sorted, so that equal declarations are equal. */
 export const of = (declared: unknown = {}): Either.Either<Match, string> => {
@@ -28,7 +34,9 @@ export const of = (declared: unknown = {}): Either.Either<Match, string> => {
     if (Either.isLeft(names)) return Either.left(names.left)
     paths.push(names.right)
     if (!isScalar(value))
-      return Either.left(`compares "${path}" with ${shown(value)}: use a string, a number, a boolean or null`)
+      return Either.left(`compares "${path}" with ${shown(value)}: use a string, a finite number, a boolean or null`)
+    if (typeof value === "string" && isUnstorable(value))
+      return Either.left(`compares "${path}" with ${shown(value)}: a value ${unstorable}`)
   }
   const values = entries.map(([, value]) => value)
   if (Buffer.byteLength(JSON.stringify(values)) > maxBytes)
