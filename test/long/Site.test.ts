@@ -136,7 +136,7 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
     () =>
       Effect.gen(function* () {
         const site = yield* Site
-        const page = yield* Browser.page()
+        const page = yield* Browser.page({ viewport: sizes.desktop })
         const failed: Array<string> = []
         page.on("pageerror", (error) => failed.push(String(error)))
         yield* Effect.promise(async () => {
@@ -149,7 +149,7 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
           await worker.getByRole("button", { name: /^Kill/ }).click()
           const link = page.locator("#try-log li", { hasText: "You killed" }).getByRole("link").first()
           const id = (await link.getAttribute("href"))?.split("#/jobs/")[1] ?? ""
-          await page.locator("#try-log li", { hasText: "again, as attempt 1" }).first().waitFor()
+          await page.locator("#try-log li", { hasText: "again, still as attempt" }).first().waitFor()
           const done = () => read(page, "jobs?kind=letter&state=done&limit=100")
           await expect.poll(async () => (await done()).jobs.length, polling).toBe(20)
           const { history, pod } = await read(page, `jobs/${id}`)
@@ -166,9 +166,9 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
           await control.getByRole("link", { name: "Workflows" }).click()
           await control.getByRole("link", { name: "order/A-1" }).click()
           await control.getByText("cool off").first().waitFor()
-          const wide = await PageChecks.sidewaysOf(page)
-          expect(wide).toBe(0)
+          expect(await PageChecks.sidewaysOf(page)).toBe(0)
         })
+        expect(yield* PageChecks.findings(page)).toEqual([])
         expect(failed).toEqual([])
       }),
     180_000

@@ -78,15 +78,21 @@ const kill = (of, entry) => {
   )
 }
 
+/** The kinds of these jobs, and how many there are of each. */
+const kindsOf = (jobs) => {
+  const counts = new Map()
+  for (const { kind } of jobs) counts.set(kind, (counts.get(kind) ?? 0) + 1)
+  return [...counts].map(([kind, count]) => (count === 1 ? kind : `${count} × ${kind}`)).join(", ") || "idle"
+}
+
 const show = () => {
   for (const entry of processes) {
     const running = entry.running()
-    const text = running.length === 0 ? "idle" : running.map(({ kind }) => kind).join(", ")
+    const text = kindsOf(running)
     if (entry.jobs.textContent !== text) entry.jobs.textContent = text
     lost = lost.filter((job) => {
       const again = running.find(({ id }) => id === job.id)
-      if (again !== undefined)
-        note(`${entry.name} runs `, jobLink(again), ` again, as attempt ${again.attempt}: a crash uses up none.`)
+      if (again !== undefined) note(`${entry.name} runs `, jobLink(again), ` again, still as attempt ${again.attempt}.`)
       return again === undefined
     })
   }
@@ -138,9 +144,9 @@ const start = async () => {
   state.textContent = "Starting…"
   try {
     const nightshift = await import("./try/nightshift.js")
+    const started = await nightshift.start(code.value)
     cluster?.clock.stop()
-    cluster = await nightshift.start(code.value)
-    const started = cluster
+    cluster = started
     cluster.clock.speed = Number(document.querySelector("[name=try-speed]:checked").value)
     processes = []
     lost = []

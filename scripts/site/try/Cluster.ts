@@ -47,8 +47,11 @@ export interface Program {
   readonly limits?: ReadonlyArray<DeclaredLimit>
 }
 
+/** `setTimeout` of `node:timers/promises`. */
+type Sleep = (millis: number, value?: unknown, options?: { readonly signal?: AbortSignal }) => Promise<unknown>
+
 /** Loads a copy of the program. `sleep` is the timer of the process that runs it. */
-export type Load<P extends Program> = (sleep: (millis: number) => Promise<void>) => P
+export type Load<P extends Program> = (sleep: Sleep) => P
 
 /** A job that a process runs. */
 export interface RunningJob {
@@ -136,10 +139,16 @@ const control = ApiApp.layerFor(visitor).pipe(
 /** Starts a cluster without processes. */
 export const start = async <P extends Program>(load: Load<P>) => {
   const clock = new RunningClock()
-  const sleepOf = (owner: string) => (millis: number) =>
-    new Promise<void>((resolve) => void clock.steps.after(owner, millis, resolve))
+  const sleepOf =
+    (owner: string): Sleep =>
+    (millis, value, { signal } = {}) =>
+      new Promise((resolve, reject) => {
+        clock.steps.after(owner, millis, () => resolve(value))
+        signal?.addEventListener("abort", () => reject(signal.reason))
+      })
   const clockOf = (owner: string) => clock.steps.clockOf(owner, clock.now)
   const page = "page"
+  const program = load(sleepOf(page))
   const tables = Layer.provideMerge(measures, portsOf(counting))
   const layer = Layer.provideMerge(Layer.orDie(control), tables).pipe(
     Layer.provide([Layer.setClock(clockOf(page)), configured(), Logging.to(log, [])])
@@ -198,7 +207,7 @@ export const start = async <P extends Program>(load: Load<P>) => {
     clock,
     shift,
     /** The program as the page uses it, to enqueue and publish. */
-    program: load(sleepOf(page)),
+    program,
     /** Answers a request to the HTTP API. */
     answer,
     startProcess

@@ -19,16 +19,19 @@ export class RunningClock {
 
   async run(): Promise<void> {
     let before = performance.now()
+    /** Epoch milliseconds with their fraction. The clock of the processes has whole ones, as that of a computer. */
+    let exact = this.steps.now
     while (!this.isStopped) {
       await new Promise((resolve) => setTimeout(resolve, frame))
       const now = performance.now()
-      const until = this.steps.now + Math.min(now - before, longestFrame) * this.speed
+      exact += Math.min(now - before, longestFrame) * this.speed
       before = now
+      const until = Math.floor(exact)
       while (!this.isStopped && (this.steps.nextAt ?? Number.POSITIVE_INFINITY) <= until) {
         this.steps.step()
         await turn()
       }
-      this.steps.set(Math.max(until, this.steps.now))
+      this.steps.set(until)
     }
   }
 

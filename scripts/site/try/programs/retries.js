@@ -14,10 +14,10 @@ const call = job("call", {
   onDead: ({ customer }) => apology.followUp({ customer })
 })
 
-const makeCall = call.handle(async ({ customer }, { attempt }) => {
+const makeCall = call.handle(async ({ customer }, { attempt, signal }) => {
   const chance = Math.random()
   if (chance < 0.1) return Outcome.dead("this number does not exist")
-  if (chance < 0.2) await sleep(60_000) // The timeout ends this attempt after 4 s.
+  if (chance < 0.2) await sleep(60_000, undefined, { signal }) // The timeout aborts the signal after 4 s.
   await sleep(1500)
   if (chance < 0.7) throw new Error(`line busy at attempt ${attempt}`)
   return { customer, answered: true }
