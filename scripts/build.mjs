@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
 import { build as buildPages } from "vite"
 import { reachable } from "./declarations.mjs"
+import { withDirectImports } from "./direct-imports.mjs"
 import { licensesOf, notices } from "./licenses.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -29,6 +30,7 @@ const sourceStamp = () => {
     join(root, "tsconfig.json"),
     join(root, "tsconfig.build.json"),
     join(root, "scripts/declarations.mjs"),
+    join(root, "scripts/direct-imports.mjs"),
     join(root, "scripts/licenses.mjs"),
     fileURLToPath(import.meta.url)
   ]) {
@@ -176,33 +178,6 @@ for (const name of entryPoints) {
     join(dist, `${name}.cjs`),
     `require("./guard.js").check("${name}")\nmodule.exports = require("./library/${name}.js")\n`
   )
-}
-
-/**
- * Imports each module of Effect directly instead of through the package's index, which keeps every export: esbuild can
- * then leave out a third of Effect, and the service starts faster.
- */
-const withDirectImports = {
-  name: "with-direct-imports",
-  setup: (bundle) => {
-    const direct = (specifier) => {
-      const [name, alias = name] = specifier.split(" as ")
-      return /^[A-Z]/.test(name)
-        ? `import * as ${alias} from "effect/${name}"`
-        : `import { ${name} as ${alias} } from "effect/Function"`
-    }
-    bundle.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path }) => ({
-      loader: "ts",
-      contents: readFileSync(path, "utf8").replace(/^import \{([^}]*)\} from "effect"$/gm, (_, names) =>
-        names
-          .split(",")
-          .map((name) => name.trim())
-          .filter((name) => name !== "" && !name.startsWith("type "))
-          .map(direct)
-          .join("; ")
-      )
-    }))
-  }
 }
 
 /** Effect keeps its global state on `globalThis`, where all copies of version 3 share it. A bundled copy keeps its own. */

@@ -92,7 +92,8 @@ const site = async () => {
   const { build } = await import("../site/build.mjs")
   const folder = mkdtempSync(join(tmpdir(), "nightshift-site-"))
   try {
-    return build(folder).broken.map((link) => `Broken link on the website: ${link}`)
+    const { broken } = await build(folder)
+    return broken.map((link) => `Broken link on the website: ${link}`)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

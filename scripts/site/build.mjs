@@ -8,6 +8,8 @@ import { brokenLinks, isExternal, pageOf, target } from "./links.mjs"
 import { all, plain, read, render, root } from "./markdown.mjs"
 import { frame } from "./template.mjs"
 import { miniSearch } from "./tools.mjs"
+import { bundle } from "./try/bundle.mjs"
+import { programOf, programs, tryPage } from "./try/page.mjs"
 
 const files = (folder) =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -122,7 +124,7 @@ const tasksOf = (contents) =>
   )
 
 /** Builds the site. Returns what it wrote and every link that leads nowhere. */
-export const build = (folder) => {
+export const build = async (folder) => {
   const contents = () => read(text("docs/README.md"))
   const reference = api(manifest)
   const nav = [...navigationOf(contents()), reference.nav]
@@ -132,20 +134,24 @@ export const build = (folder) => {
   const documents = [...markdown].map((page) => document(page, nav))
   const first = home(site)
   const title = first.description.replace(/\.$/, "")
+  rmSync(folder, { recursive: true, force: true })
+  const inBrowser = tryPage(await bundle(join(folder, "assets", "try"), { root, version: site.version }))
+  const lone = { headings: [], nav, site }
   const pages = [
-    { path: "index.html", html: frame({ ...first, headings: [], isHome: true, nav, page: "index.html", site, title }) },
+    { path: "index.html", html: frame({ ...lone, ...first, kind: "home", page: "index.html", title }) },
+    { path: "try.html", html: frame({ ...lone, ...inBrowser, kind: "try", page: "try.html" }) },
     ...documents
   ]
   const ordered = nav.flatMap(({ groups }) => groups.flatMap(({ items }) => items.map(({ file }) => file)))
   const output = new Map([
     ...pages.map(({ html, path }) => [path, html]),
     ...[...markdown].map(([file, content]) => [file.slice("docs/".length), content]),
+    ...Object.keys(programs).map((name) => [`assets/try/programs/${name}.js`, programOf(name)]),
     ["versions.json", JSON.stringify([{ version: site.version, path: "" }])],
     ["search.json", JSON.stringify(documents.map(({ found }) => found))],
     ["llms.txt", llms(nav, tasksOf(contents()))],
     ["llms-full.txt", ordered.map((file) => `<!-- ${file} -->\n\n${markdown.get(file).trim()}\n`).join("\n")]
   ])
-  rmSync(folder, { recursive: true, force: true })
   for (const [path, content] of output) {
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     writeFileSync(join(folder, path), content)
@@ -179,7 +185,7 @@ export const build = (folder) => {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { broken, folder, pages, placeholder } = build(resolve(process.argv[2] ?? join(root, "site")))
+  const { broken, folder, pages, placeholder } = await build(resolve(process.argv[2] ?? join(root, "site")))
   for (const link of broken) console.error(`Broken link: ${link}`)
   if (placeholder) console.warn("package.json still has OWNER in its repository: edit links lead nowhere.")
   console.log(`${pages.length} pages in ${folder}. To read them: npx serve ${folder}`)

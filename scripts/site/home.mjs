@@ -56,7 +56,7 @@ export const home = (site) => {
 <section class="hero">
 <h1>${about.slice(0, end)}</h1>
 <p>${about.slice(end + 1)}</p>
-<p class="actions"><a class="button" href="learn/getting-started.html">Get started</a> <a class="button quiet" href="contents.html">Documentation</a> <a class="button quiet" href="learn/choosing.html">Is it for you?</a></p>
+<p class="actions"><a class="button" href="learn/getting-started.html">Get started</a> <a class="button quiet" href="try.html">Try it in the browser</a> <a class="button quiet" href="contents.html">Documentation</a> <a class="button quiet" href="learn/choosing.html">Is it for you?</a></p>
 </section>
 <figure class="scene"><input type="checkbox" id="pause" class="pause"><label for="pause">Pause the picture</label>${scene}<figcaption><ol>${steps.map((step) => `<li>${step}</li>`).join("")}</ol><p><a href="operate/faults.html">What happens when something else fails</a></p></figcaption></figure>
 <section aria-labelledby="program"><h2 id="program">A program</h2>${ofReadme(program.slice(0, second + 1))}</section>

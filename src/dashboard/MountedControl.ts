@@ -1,7 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
-import { Readable } from "node:stream"
 import * as HttpApp from "@effect/platform/HttpApp"
-import * as HttpBody from "@effect/platform/HttpBody"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
@@ -17,6 +15,7 @@ import { ServerConfig } from "../http/ServerConfig.js"
 import { ApiApp } from "../http/server/ApiApp.js"
 import * as Listening from "../http/server/Listening.js"
 import * as Pages from "../http/server/Pages.js"
+import { withWebBody } from "../http/server/WebBody.js"
 import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import { ClusterConfig } from "../worker/ClusterConfig.js"
@@ -61,28 +60,6 @@ const turnAway = (loginUrl: string | undefined) =>
   loginUrl === undefined
     ? HttpServerResponse.text(refused, { status: 401 })
     : HttpServerResponse.empty({ status: 303, headers: { location: loginUrl } })
-
-/**
- * The stream as a web stream. `Readable.toWeb` throws in a callback of the event loop if the reader leaves while data waits, which would
- * end the app's process.
- */
-const webStream = (stream: Readable) => {
-  const chunks = stream[Symbol.asyncIterator]()
-  return new ReadableStream({
-    pull: async (controller) => {
-      const { done, value } = await chunks.next()
-      if (done) controller.close()
-      else controller.enqueue(value)
-    },
-    cancel: () => void stream.destroy()
-  })
-}
-
-/** The body of a stream of events is a stream of node. */
-const withWebBody = (response: HttpServerResponse.HttpServerResponse) =>
-  response.body._tag === "Raw" && response.body.body instanceof Readable
-    ? HttpServerResponse.setBody(response, HttpBody.raw(webStream(response.body.body)))
-    : response
 
 /** Builds Mission Control on the services of a client. Its event streams end with the Scope. */
 export const make = (

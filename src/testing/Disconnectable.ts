@@ -17,6 +17,8 @@ export const make = (
   context: Context.Context<Queue | Events | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
 ): {
   readonly layer: Layer.Layer<Queue | Events | JobLogs | Workflows | Pods | Leadership | Schedules | MinuteBuckets>
+  /** Disconnects the pod. Its row stays until other pods notice. */
+  readonly cut: () => void
   /**
    * Disconnects the pod, removes its pod row and releases its leadership. Its jobs stay running until they are
    * recovered.
@@ -46,10 +48,15 @@ export const make = (
       if (Option.isSome(leader) && leader.value.pod === pod) yield* leadership.resign(pod, leader.value.term)
     })
 
+  const cut = () => {
+    disconnected = true
+  }
+
   return {
+    cut,
     disconnect: (pod) =>
       Effect.suspend(() => {
-        disconnected = true
+        cut()
         return Effect.orDie(removePod(pod))
       }),
     layer: Layer.mergeAll(

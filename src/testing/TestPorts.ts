@@ -20,6 +20,7 @@ import type { Kinds } from "../queue/Kinds.js"
 import type { JobLogs } from "../queue/logs/JobLogs.js"
 import type { Queue } from "../queue/Queue.js"
 import * as QueueMemory from "../queue/QueueMemory.js"
+import type { JobOverview } from "../queue/search/JobOverview.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Queues } from "../queue/settings/QueueSettings.js"
 import type { Routes } from "../queue/settings/Routes.js"
@@ -80,7 +81,10 @@ export const countingIn = (flushes: Set<Effect.Effect<unknown>>): Layer.Layer<Ta
     })
   ).pipe(Layer.provide(Boot.layer))
 
-export const portsOf = (counting: ReturnType<typeof countingIn>): Layer.Layer<TestPorts | JobsMemory> =>
+/** The ports on new tables. `counting` provides the tally of what is enqueued through them. */
+export const portsOf = (
+  counting: ReturnType<typeof countingIn>
+): Layer.Layer<TestPorts | JobOverview | JobsMemory | ClusterMemory.LockTable> =>
   Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer, RateLimitsMemory.layer).pipe(
     Layer.provideMerge(QueueMemory.layer),
     Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),

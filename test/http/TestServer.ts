@@ -21,12 +21,8 @@ import { RemoteWorkers } from "../../src/worker/remote/RemoteWorkers.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
 // The server loads this module at its start. Loaded here, it does not count towards the time of a test.
 import "../../src/http/server/ApiRoutes.js"
-import { DatabaseHealth } from "../../src/history/DatabaseHealth.js"
 import * as HistoryPg from "../../src/history/HistoryPg.js"
 import type { HistoryPorts } from "../../src/history/HistoryPorts.js"
-import * as MinuteBucketsMemory from "../../src/history/MinuteBucketsMemory.js"
-import { PodSamples } from "../../src/history/PodSamples.js"
-import { QueueWaits } from "../../src/history/QueueWaits.js"
 import { AccessConfig } from "../../src/http/access/AccessConfig.js"
 import { WebhookEndpoint } from "../../src/http/hooks/WebhookEndpoint.js"
 import { ServerConfig } from "../../src/http/ServerConfig.js"
@@ -59,12 +55,12 @@ import type { Schedules } from "../../src/schedule/Schedules.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as SchedulesPg from "../../src/schedule/SchedulesPg.js"
 import { EventLoop } from "../../src/telemetry/EventLoop.js"
-import { Histogram } from "../../src/telemetry/Histogram.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import type { Storage } from "../../src/uploads/Storage.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import { UploadsConfig } from "../../src/uploads/UploadsConfig.js"
 import * as AccessMemory from "../support/AccessMemory.js"
+import * as MeasuresMemory from "../support/MeasuresMemory.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 export interface Asked {
@@ -240,34 +236,9 @@ export const behind: Uploads<never> = {
   door: UploadsApp.layerWithoutDatabase
 }
 
-/** Counts in memory, and no history of processes, queues and the database. */
-const measuresMemory = Layer.mergeAll(
-  MinuteBucketsMemory.layer,
-  Layer.succeed(PodSamples, {
-    record: () => Effect.void,
-    series: () => Effect.succeed([]),
-    statements: () => Effect.succeed(new Histogram().summary()),
-    purge: () => Effect.succeed(0)
-  }),
-  Layer.succeed(QueueWaits, {
-    open: Effect.succeed([]),
-    change: () => Effect.void,
-    during: () => Effect.succeed([]),
-    purge: () => Effect.succeed(0)
-  }),
-  Layer.succeed(DatabaseHealth, {
-    check: Effect.dieMessage("there is no database"),
-    replica: Effect.succeed(undefined),
-    sessions: Effect.succeed({ limit: Number.POSITIVE_INFINITY, others: 0 }),
-    sample: Effect.succeedNone,
-    series: () => Effect.succeed([]),
-    purge: () => Effect.succeed(0)
-  })
-)
-
 /** On a queue of the test's choice. */
 export const layerOver = <R, E, I>(queue: Layer.Layer<QueuePorts | R, E, I>, config: Configs = {}) =>
-  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, measuresMemory, AccessMemory.layer), behind, config)
+  layerOverAll(Layer.mergeAll(queue, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer), behind, config)
 
 /** Of remote workers. The service reads NIGHTSHIFT_MASK for both configurations. */
 const workerConfig = ({ mask = [] }: Configs) =>
@@ -296,7 +267,7 @@ const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
 )
 
 /** Everything but uploads, in memory. */
-export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, measuresMemory, AccessMemory.layer)
+export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer)
 
 /** Everything but uploads, on its own database. */
 export const portsPostgres = Layer.mergeAll(

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
+import type { Page } from "playwright-core"
 import { build } from "../../scripts/site/build.mjs"
 import * as PageChecks from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
@@ -17,14 +18,34 @@ class Site extends Context.Tag("nightshift/test/long/Site")<Site, string>() {
         Effect.sync(() => mkdtempSync(join(tmpdir(), "nightshift-site-"))),
         (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
       )
-      build(folder)
+      yield* Effect.promise(() => build(folder))
       return yield* StaticFiles.serve(folder)
     })
   )
 }
 
 const sizes = { desktop: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } }
-const paths = ["/index.html", "/learn/limits.html", "/operate/settings.html", "/contents.html", "/api/testing.html"]
+const paths = [
+  "/index.html",
+  "/learn/limits.html",
+  "/operate/settings.html",
+  "/contents.html",
+  "/api/testing.html",
+  "/try.html"
+]
+
+interface Answer {
+  readonly jobs: ReadonlyArray<unknown>
+  readonly executions: ReadonlyArray<unknown>
+  readonly pod: string
+  readonly history: ReadonlyArray<{ readonly pod: string; readonly outcome: string }>
+}
+
+/** Reads from the HTTP API that runs in the page. */
+const read = (page: Page, path: string): Promise<Answer> =>
+  page.evaluate(`nightshift.answer("/api/v1/${path}", {}).then((response) => response.json())`)
+
+const polling = { timeout: 60_000 }
 
 const cases = Object.entries(sizes).flatMap(([device, viewport]) =>
   (["light", "dark"] as const).map((colorScheme) => ({ device, viewport, colorScheme }))
@@ -110,6 +131,49 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
     })
   )
 
+  it.scoped(
+    "runs jobs in the page, and the jobs of a killed worker in another one",
+    () =>
+      Effect.gen(function* () {
+        const site = yield* Site
+        const page = yield* Browser.page({ viewport: sizes.desktop })
+        const failed: Array<string> = []
+        page.on("pageerror", (error) => failed.push(String(error)))
+        yield* Effect.promise(async () => {
+          await page.goto(`${site}/try.html`)
+          await page.getByRole("button", { name: /^Start/ }).click()
+          await page.getByText("Running.").waitFor()
+          await page.getByLabel("10x").check()
+          await page.getByRole("button", { name: "Enqueue 20 letters" }).click()
+          const worker = page.locator("#try-workers li", { hasText: "letter" }).first()
+          await worker.getByRole("button", { name: /^Kill/ }).click()
+          const link = page.locator("#try-log li", { hasText: "You killed" }).getByRole("link").first()
+          const id = (await link.getAttribute("href"))?.split("#/jobs/")[1] ?? ""
+          await page.locator("#try-log li", { hasText: "again, still as attempt" }).first().waitFor()
+          const done = () => read(page, "jobs?kind=letter&state=done&limit=100")
+          await expect.poll(async () => (await done()).jobs.length, polling).toBe(20)
+          const { history, pod } = await read(page, `jobs/${id}`)
+          const crashed = history.filter(({ outcome }) => outcome === "crashed")
+          expect(crashed).toHaveLength(1)
+          expect(pod).not.toBe(crashed[0]?.pod)
+
+          await page.getByRole("button", { name: "Publish order.placed" }).click()
+          const executions = (state: string) => read(page, `workflows?state=${state}`)
+          await expect.poll(async () => (await executions("waiting")).executions.length, polling).toBe(1)
+          await page.getByRole("button", { name: "Approve the last order" }).click()
+          await expect.poll(async () => (await executions("done")).executions.length, polling).toBe(1)
+          const control = page.frameLocator('iframe[name="mission-control"]')
+          await control.getByRole("link", { name: "Workflows" }).click()
+          await control.getByRole("link", { name: "order/A-1" }).click()
+          await control.getByText("cool off").first().waitFor()
+          expect(await PageChecks.sidewaysOf(page)).toBe(0)
+        })
+        expect(yield* PageChecks.findings(page)).toEqual([])
+        expect(failed).toEqual([])
+      }),
+    180_000
+  )
+
   it.scoped("is complete without scripts, and still without motion", () =>
     Effect.gen(function* () {
       const site = yield* Site
@@ -125,6 +189,11 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
         await page.getByText("All pages", { exact: true }).first().click()
         await page.locator(".menu summary", { hasText: "Start" }).click()
         await page.locator(".menu").getByRole("link", { name: "Getting started" }).click()
+        await page.waitForURL(/getting-started\.html/)
+        await page.goto(`${site}/try.html`)
+        expect(await page.locator("#try-code").inputValue()).toContain("nightshift/client")
+        expect(await page.getByRole("button", { name: /Start/ }).isVisible()).toBe(false)
+        await page.locator(".without").getByRole("link", { name: "Getting started" }).click()
         await page.waitForURL(/getting-started\.html/)
       })
     })

@@ -10,7 +10,7 @@ import { root } from "../support/Nightshift.js"
 const folder = mkdtempSync(join(tmpdir(), "nightshift-site-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const site = build(folder)
+const site = await build(folder)
 const text = (path: string) => readFileSync(join(folder, path), "utf8")
 const manifest: { readonly version: string; readonly exports: Readonly<Record<string, { readonly types?: string }>> } =
   JSON.parse(readFileSync(join(root, "package.json"), "utf8"))

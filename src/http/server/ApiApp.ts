@@ -1,6 +1,6 @@
 import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpServer from "@effect/platform/HttpServer"
 import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
-import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Duration, Effect, Fiber, Layer } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import type { Idempotency } from "../../access/Idempotency.js"
@@ -122,7 +122,7 @@ const withDatabase = <R>(identified: Effect.Effect<Auth.Identify, never, R>) =>
     Effect.gen(function* () {
       const app = yield* lateRoutes
       const guarded = yield* Effect.flatMap(identified, guardWith)
-      const platform = yield* Effect.context<Layer.Layer.Success<typeof NodeHttpServer.layerContext>>()
+      const platform = yield* Effect.context<Layer.Layer.Success<typeof HttpServer.layerContext>>()
       return guarded(Effect.provide(app, platform)).pipe(
         Effect.timeoutFail({
           duration: longestRequest,
@@ -131,4 +131,4 @@ const withDatabase = <R>(identified: Effect.Effect<Auth.Identify, never, R>) =>
         Effect.catchAll(Problem.toResponse)
       )
     })
-  ).pipe(Layer.provide(Layer.merge(Attempts.layer, NodeHttpServer.layerContext)))
+  ).pipe(Layer.provide(Layer.merge(Attempts.layer, HttpServer.layerContext)))
