@@ -51,6 +51,8 @@ create table subscription (
 -- event. Rows of ended executions are deleted by cleanup.
 create table event_wait (
   execution text not null,
+  -- The job of the execution: a later execution with the same id has its own waits.
+  job uuid not null,
   -- The name of the signal.
   name text not null,
   -- Events published at this instant or later count.
@@ -188,9 +190,9 @@ begin
       select w.execution, w.name, e.id, e.data
       from shape s join event e on e.id = any(fresh) and e.name = s.event
       join event_wait w on w.event = s.event and w.paths = s.paths and w.match = match_of(e.data, s.paths)
-        and w.taken is null and w.since <= now_
+        and w.taken is null
       where s.paths is not null
-        and exists (select from job j where j.dedupe_key = w.execution and j.dedupe_scope = 'retained' and j.finished_at is null)
+        and exists (select from job j where j.id = w.job and j.finished_at is null)
       order by w.execution, w.name, e.id for update of w
     ), firsts as (
       select distinct on (f.execution, f.name) f.* from found f order by f.execution, f.name, f.id
@@ -247,6 +249,12 @@ begin
     raise exception 'data is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
       hint = 'Publish the key under which you store it.';
   end if;
+  -- The cheap test on the text comes first, see enqueue().
+  if length(data_text) - length(translate(data_text, '[{', '')) > 1000 then
+    if jsonb_path_exists(publish.data, 'strict $.**{1000} ? (@.type() == "array" || @.type() == "object")') then
+      raise exception 'data must not be nested more than 1000 levels deep' using errcode = 'program_limit_exceeded';
+    end if;
+  end if;
   if data_text ~ '[0-9.]{16}' then
     lost := lost_number(publish.data);
     if lost is not null then
@@ -276,19 +284,34 @@ set search_path from current
 as $$
 declare
   execution_ text := request->>'execution';
+  job_ uuid := request->>'job';
   name_ text := request->>'name';
+  ends boolean := request ? 'ends';
   wait event_wait;
   found_ record;
 begin
-  insert into event_wait (execution, name, since, event, paths, match)
-  select execution_, name_, j.created_at, request->>'event', request->'paths', request->'match'
-  from job j where j.id = (request->>'job')::uuid
+  insert into event_wait (execution, name, since, event, paths, match, job)
+  select execution_, name_, j.created_at, request->>'event', request->'paths', request->'match', j.id
+  from job j where j.id = job_
   on conflict do nothing;
-  if found then
+  if found and not ends then
     return jsonb_build_object('settled', false);
   end if;
-  select * into wait from event_wait w where w.execution = execution_ and w.name = name_ for update skip locked;
+  if ends then
+    -- A publisher that has locked the wait gives it its event.
+    select * into wait from event_wait w where w.execution = execution_ and w.name = name_ for update;
+  else
+    select * into wait from event_wait w where w.execution = execution_ and w.name = name_ for update skip locked;
+  end if;
   if not found then
+    return jsonb_build_object('settled', ends);
+  end if;
+  -- An earlier execution with this id, or earlier code, has waited for something else.
+  if wait.job is distinct from job_
+    or wait.taken is null and (wait.paths, wait.match) is distinct from (request->'paths', request->'match') then
+    update event_wait w set job = job_, paths = request->'paths', match = request->'match', taken = null, unsettled = null,
+      since = (select j.created_at from job j where j.id = job_)
+    where w.execution = execution_ and w.name = name_;
     return jsonb_build_object('settled', false);
   end if;
   if wait.taken is not null then
@@ -304,12 +327,16 @@ begin
   select e.id, e.data into found_ from event e
   where e.name = wait.event and match_of(e.data, wait.paths) = wait.match
     and e.id >= first_id(wait.since)
-    and not exists (select from event_wait other where other.execution = execution_ and other.event = wait.event
-      and other.taken = e.id)
+    and not exists (select from event_wait other where other.execution = execution_ and other.job = job_
+      and other.event = wait.event and other.taken = e.id)
   order by e.id limit 1;
   if found then
     update event_wait w set taken = found_.id where w.execution = execution_ and w.name = name_;
     return jsonb_build_object('data', found_.data);
+  end if;
+  if ends then
+    delete from event_wait w where w.execution = execution_ and w.name = name_;
+    return jsonb_build_object('settled', true);
   end if;
   return jsonb_build_object('settled', pg_snapshot_xmin(pg_current_snapshot()) >= wait.unsettled);
 end

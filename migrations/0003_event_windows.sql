@@ -59,6 +59,9 @@ set search_path from current
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+  -- Read once: an event of a subscriber that gets or loses its window meanwhile is neither in both forms nor in none.
+  subscribers subscription[];
 begin
   -- An earlier declaration of the subscriber may have delivered the event, in the other form.
   if only_ is not null and replay is null then
@@ -66,16 +69,14 @@ begin
       where not exists (select from windowed_event w where w.event = i.id and w.kind = only_)
         and not exists (select from job j where j.id = event_job(i.id, only_)));
   end if;
+  subscribers := array(select s from subscription s
+    where s.event in (select e.name from event e where e.id = any(ids)) and (only_ is null or s.kind = only_));
   -- Not part of the next statement, for which every publisher would then need the right to insert here.
-  if replay is null and exists (
-    select from event e join subscription s on s.event = e.name
-    where e.id = any(ids) and s.debounce is not null and (only_ is null or s.kind = only_)
-  ) then
+  if replay is null and exists (select from unnest(subscribers) s where s.debounce is not null) then
     insert into windowed_event (event, at, bucket, kind, name)
     select e.id, e.published_at, md5(jsonb_build_array(e.name, s.kind, e.key, match_of(e.data, s.by_paths))::text)::uuid, s.kind, e.name
-    from event e join subscription s on s.event = e.name
-    where e.id = any(ids) and s.debounce is not null and (only_ is null or s.kind = only_)
-      and (s.paths is null or match_of(e.data, s.paths) = s.match)
+    from event e join unnest(subscribers) s on s.event = e.name
+    where e.id = any(ids) and s.debounce is not null and (s.paths is null or match_of(e.data, s.paths) = s.match)
     on conflict do nothing;
   end if;
   return query
@@ -85,8 +86,8 @@ begin
       from event e where e.id = any(ids)
     ), subscriber as materialized (
       select s.event, s.kind, s.paths, s.match, s.debounce is not null as is_list, k.*
-      from subscription s, kind_defaults(s.kind) k
-      where s.event in (select p.name from published p) and (only_ is null or s.kind = only_) and (s.debounce is null or replay is not null)
+      from unnest(subscribers) s, kind_defaults(s.kind) k
+      where s.debounce is null or replay is not null
     )
     insert into job (id, queue, kind, version, payload, priority, run_at, max_attempts, key, on_dead, meta, created_at, updated_at)
     select coalesce(replay, event_job(e.id, s.kind)), s.queue, s.kind, case when s.is_list then 2 else 1 end,
