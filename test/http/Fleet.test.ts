@@ -142,6 +142,8 @@ describe("a service of a fleet", () => {
         Effect.map(of[as]("GET", there), ({ text }) => JSON.parse(text).payload)
       expect(yield* payload(main, "admin")).toEqual({ name: "Ada" })
       expect(yield* payload(main, "viewer")).not.toEqual({ name: "Ada" })
+      const agent = yield* main.admin("GET", there, { headers: { "x-agent": "night-agent" } })
+      expect([agent.status, agent.text]).toEqual([200, expect.not.stringContaining("Ada")])
       expect(yield* payload(reader, "admin")).not.toEqual({ name: "Ada" })
       expect(failureOf(yield* reader.admin("POST", `${there}/cancel`)).message).toContain("can only be viewed")
       const closedId = yield* enqueue(closed)

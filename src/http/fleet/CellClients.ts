@@ -34,7 +34,7 @@ export interface CellRequest {
   readonly method: string
   /** Path and query, from the prefix of the API. */
   readonly path: string
-  readonly caller: Pick<CallerFacts, "role" | "who">
+  readonly caller: Pick<CallerFacts, "isAgent" | "role" | "who">
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Uint8Array<ArrayBuffer>
 }
