@@ -11,6 +11,9 @@ export const parse = (text: string, base?: URL): URL | undefined => {
   }
 }
 
+/** The host as a URL contains it. */
+export const hostText = (host: string): string => (host.includes(":") ? `[${host}]` : host)
+
 /** Parses an http or https URL without credentials. */
 export const plain = (text: string): URL | undefined => {
   const url = parse(text)
