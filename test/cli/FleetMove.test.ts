@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -163,6 +164,25 @@ describe("nightshift fleet move", () => {
       yield* run(() => worker(target, { handlers: [handler], queues }))
       yield* run(() => Promise.all([first, second].map(({ id }) => target.result(id, { timeout: "1m" }))))
       expect(ran).toEqual(["first", "third", "fourth", "first", "second"])
+    })
+  )
+})
+
+describe("nightshift fleet move refuses", () => {
+  it.scopedLive("cells that are the same database, and keeps the jobs", () =>
+    Effect.gen(function* () {
+      const { call, cell, file, ids, text, url } = yield* fleet
+      const main = yield* cell("main")
+      const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
+      const twin = new URL(url("main"))
+      twin.searchParams.set("application_name", "twin")
+      writeFileSync(file, text().replace(url("mail-2"), twin.href))
+      for (const to of ["mail-2", "main"])
+        expect(yield* call("move", "mail", "--to", to)).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining("Cells main and mail-2 are the same database and schema.")
+        })
+      expect(yield* ids("main", "mail")).toEqual([id])
     })
   )
 })
