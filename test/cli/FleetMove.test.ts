@@ -185,4 +185,19 @@ describe("nightshift fleet move refuses", () => {
       expect(yield* ids("main", "mail")).toEqual([id])
     })
   )
+
+  it.scopedLive("webhooks, whose endpoints stay", () =>
+    Effect.gen(function* () {
+      const { call, cell, ids } = yield* fleet
+      const main = yield* cell("main")
+      yield* run(() => main.endpoints.create({ url: "https://customer.example.org/", customer: "acme" }))
+      const [sent] = yield* run(() => main.endpoints.send({ customer: "acme", type: "order.paid" }, { order: "A-17" }))
+      expect(yield* call("move", "webhooks", "--to", "mail")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("1 job of queue webhooks sends a webhook to endpoints, which stay in main.")
+      })
+      expect(yield* call("move", "webhooks", "--to", "main,mail,mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* ids("main", "webhooks")).toEqual([sent?.id])
+    })
+  )
 })

@@ -1,4 +1,5 @@
 import { instant, micros, millis } from "../../database/SqlInstant.js"
+import { kind as Webhook } from "../../queue/endpoints/Send.js"
 import { workChannel } from "../../queue/Wakeups.js"
 import * as WorkflowSql from "../../queue/workflow/WorkflowSql.js"
 
@@ -6,8 +7,13 @@ import * as WorkflowSql from "../../queue/workflow/WorkflowSql.js"
 // cell that it leaves and the one that it goes to. No process can serve a queue of that name, so no claim takes the job in
 // either cell, and neither a signal, an operator nor the reaper changes that.
 
-/** Whether other jobs of the cell refer to a job: it belongs to a batch, an execution started it, or it has started others. */
-const linked = (schema: string) => `(j.batch_id is not null or j.is_child is true or (j.woken is not null
+/**
+ * Whether a job belongs to rows of the cell: it is part of a batch, an execution started it, it has started others, or it sends
+ * a webhook to an endpoint.
+ */
+const linked = (
+  schema: string
+) => `(j.batch_id is not null or j.is_child is true or j.kind = '${Webhook.name}' or (j.woken is not null
     and exists (select from ${schema}.workflow_child l where l.parent = j.dedupe_key)))`
 
 /** What decides the cell of a job. */
@@ -74,7 +80,7 @@ export const make = (schema: string) => ({
     select m.batch_id from ${schema}.job m join ${schema}.batch b on b.id = m.batch_id
     where m.queue = any($1::text[]) and m.finished_at is null and (b.closed_at is null or b.closed_at = ${movingAt}))`,
 
-  /** Unfinished jobs of other queues than `$1` that belong to unfinished jobs of these queues. */
+  /** Unfinished jobs of other queues than `$1` that belong to unfinished jobs of these queues, and webhooks. */
   ties: `
   with moving as materialized (
     select * from ${schema}.job j where j.queue = any($1::text[]) and j.finished_at is null
@@ -91,7 +97,10 @@ export const make = (schema: string) => ({
   union all
   select 'batch', m.queue, j.queue, count(distinct j.id)::int
   from moving m join ${schema}.job j on j.batch_id = m.batch_id and j.finished_at is null and j.queue <> all($1::text[])
-  group by 2, 3`,
+  group by 2, 3
+  union all
+  select 'endpoint', j.queue, j.queue, count(*)::int from ${schema}.job j
+  where j.queue = any($1::text[]) and j.finished_at is null and j.kind = '${Webhook.name}' group by 2, 3`,
 
   /** Moves jobs `$1` of queue `$3`, or back into it, to the queues `$2`. */
   requeue: `
@@ -249,7 +258,10 @@ export const make = (schema: string) => ({
   schedules: `
   select s.name, s.origin from ${schema}.schedule s left join ${schema}.kind k on k.name = s.kind
   where s.removed_at is null and coalesce(s.queue, case when coalesce(k.routed, true) then ${schema}.route_of(s.kind) end,
-    k.queue, 'default') = $1 order by 1`
+    k.queue, 'default') = $1 order by 1`,
+  /** Subscribers whose jobs are stored in queue `$1`. */
+  subscribers: `
+  select s.event, s.kind from ${schema}.subscription s, ${schema}.kind_defaults(s.kind) k where k.queue = $1 order by 1, 2`
 })
 
 export type MoveSql = ReturnType<typeof make>

@@ -40,7 +40,7 @@ export interface PlacedRow {
   readonly id: JobId
   readonly key: string | null
   readonly dedupe_key: string | null
-  /** Whether other jobs of the cell refer to it, so that it cannot move without them. */
+  /** Whether it belongs to other rows of the cell, so that it cannot move without them. */
   readonly linked: boolean
 }
 
@@ -55,9 +55,9 @@ export interface RunningRow extends PlacedRow {
   readonly started_at: number
 }
 
-/** Unfinished jobs of another queue that refer to jobs of a queue. */
+/** Unfinished jobs of another queue that refer to jobs of a queue, or jobs of the queue that cannot move. */
 export interface Tie {
-  readonly tie: "child" | "parent" | "batch"
+  readonly tie: "child" | "parent" | "batch" | "endpoint"
   readonly queue: string
   readonly other: string
   readonly jobs: number
@@ -155,6 +155,7 @@ export const reads = (side: Side) => {
       Effect.map(rows<{ id: JobId }>(sql.companions, [texts(queues)]), (found) => found.map(({ id }) => id)),
     ties: (queues: ReadonlyArray<string>) => rows<Tie>(sql.ties, [texts(queues)]),
     count: (queue: string) => Effect.map(first<{ jobs: number }>(sql.count, [queue]), ({ jobs }) => jobs),
+    subscribers: (queue: string) => rows<{ event: string; kind: string }>(sql.subscribers, [queue]),
     schedules: (queue: string) => rows<{ name: string; origin: string }>(sql.schedules, [queue]),
     /** Ways of the jobs of interrupted moves that are here. */
     ways: (pending: ReadonlyArray<string>) =>
