@@ -3,7 +3,7 @@ import { basename } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { z } from "zod"
-import { job, worker, workflow } from "../../src/client/index.js"
+import { event, job, worker, workflow } from "../../src/client/index.js"
 import * as FleetFolder from "../support/FleetFolder.js"
 
 const greet = job("greet", { payload: z.object({ who: z.string() }), queue: "mail" })
@@ -16,6 +16,15 @@ const bill = workflow(
     const charged = await step.run("charge", () => `charge-${id}`)
     const approval = await step.waitFor("approval")
     return `${charged} ${approval?.by}`
+  }
+)
+const shipped = event("shipped", Payload)
+const delivery = workflow(
+  "delivery",
+  { payload: Payload, key: ({ id }) => id, queue: "bills" },
+  async ({ id }, step) => {
+    const event = await step.waitForEvent(shipped, { match: { "data.id": id } })
+    return `shipped ${event.id}`
   }
 )
 const child = workflow("child", { payload: Payload, queue: "mail" }, async () => "grown")
@@ -109,6 +118,29 @@ describe("nightshift fleet move", () => {
       )
       expect(results).toEqual(["charge-one ada", "charge-two bob", "charge-three cy"])
       expect(yield* query("main", "select from nightshift.workflow_step")).toEqual([])
+    })
+  )
+
+  it.scopedLive("wakes executions that wait for an event, which then comes in their new cell", () =>
+    Effect.gen(function* () {
+      const { call, cell, query } = yield* fleet
+      const [main, mail] = [yield* cell("main"), yield* cell("mail")]
+      const stopping = yield* run(async () => {
+        const stopping = await worker(main, { handlers: [delivery], queues: { bills: 5 } })
+        await Promise.all(["one", "two"].map((id) => main.start(delivery, { id })))
+        return stopping
+      })
+      const waiting =
+        "select count(*)::int as n from nightshift.workflow_deferred where waiting and completed_at is null"
+      yield* Effect.repeat(query("main", waiting), { until: ([row]) => row?.n === 2 })
+      yield* run(() => stopping.stop())
+      expect(yield* call("move", "bills", "--to", "mail")).toMatchObject({ code: 0, stderr: "" })
+      yield* run(() => mail.publish(shipped, { id: "one" }))
+      yield* run(() => worker(mail, { handlers: [delivery], queues: { bills: 5 } }))
+      const result = (id: string) => run(() => mail.execution(delivery, id).result({ timeout: "20s" }))
+      expect(yield* result("one")).toBe("shipped one")
+      yield* run(() => mail.publish(shipped, { id: "two" }))
+      expect(yield* result("two")).toBe("shipped two")
     })
   )
 

@@ -134,7 +134,8 @@ export const make = (schema: string) => ({
   order by execution, kind, name for update`,
   lock: `
   select j.id, j.dedupe_key, j.woken is not null as execution, j.finished_at is null as unfinished,
-    exists (select from ${schema}.workflow_permit p where p.job_id = j.id) as has_permit
+    j.woken is not null and (exists (select from ${schema}.workflow_permit p where p.job_id = j.id)
+      or exists (select from ${schema}.event_wait w where w.execution = j.dedupe_key and w.taken is null)) as asks
   from ${schema}.job j where j.id = any($1::uuid[]) and j.lease is null
     -- A finished job may have been requeued since it was chosen.
     and (j.finished_at is not null or j.queue = $2)

@@ -95,7 +95,8 @@ interface Locked {
   readonly dedupe_key: string | null
   readonly execution: boolean
   readonly unfinished: boolean
-  readonly has_permit: boolean
+  /** Whether it asks its cell for a permit or waits for an event there. */
+  readonly asks: boolean
 }
 
 interface Sendable {
@@ -206,10 +207,10 @@ const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, t
       Effect.gen(function* () {
         const copies = yield* target.rows<{ id: JobId; run_at: number }>(target.sql.dropCopies, [ids, held])
         const due = new Map(copies.map(({ id, run_at }) => [id, run_at]))
-        const changes = jobs.flatMap(({ dedupe_key, has_permit, id }) => {
+        const changes = jobs.flatMap(({ asks, dedupe_key, id }) => {
           const isTaken = dedupe_key !== null && taken.has(dedupe_key)
-          // Permits are those of a cell: the execution asks for a new one.
-          const runAt = has_permit ? now : due.get(id)
+          // Permits and events belong to a cell: the execution runs to ask the new one.
+          const runAt = asks ? now : due.get(id)
           if (!isTaken && runAt === undefined) return []
           const changed = isTaken ? { dedupe_key: null, dedupe_scope: null, dedupe_until: null } : {}
           return [{ id, due: runAt ?? null, changed }]
