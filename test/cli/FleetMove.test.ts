@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import pg from "pg"
 import { z } from "zod"
 import { event, job, worker, workflow } from "../../src/client/index.js"
 import * as FleetFolder from "../support/FleetFolder.js"
@@ -196,6 +197,82 @@ describe("nightshift fleet move", () => {
       yield* run(() => worker(target, { handlers: [handler], queues }))
       yield* run(() => Promise.all([first, second].map(({ id }) => target.result(id, { timeout: "1m" }))))
       expect(ran).toEqual(["first", "third", "fourth", "first", "second"])
+    })
+  )
+})
+
+/** Copies the jobs of a queue to another cell, as a move does. */
+const copyJobs = ({ query }: Effect.Effect.Success<typeof fleet>, from: string, to: string, queue: string) =>
+  Effect.gen(function* () {
+    const [row] = yield* query(from, "select json_agg(j)::text as rows from nightshift.job j where queue = $1", [queue])
+    const store = "insert into nightshift.job select r.* from json_populate_recordset(null::nightshift.job, $1::json) r"
+    yield* query(to, store, [row?.rows])
+  })
+
+describe("two commands, or one that was killed", () => {
+  it.scopedLive("lose no job that one returns while the other deletes it in the old cell", () =>
+    Effect.gen(function* () {
+      const folder = yield* fleet
+      const { call, cell, ids, query, url } = folder
+      const main = yield* cell("main")
+      const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
+      yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
+      yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
+      const other = yield* Effect.acquireRelease(
+        Effect.promise(async () => {
+          const client = new pg.Client({ connectionString: url("main") })
+          await client.connect()
+          await client.query("begin")
+          return client
+        }),
+        (client) => Effect.promise(() => client.end())
+      )
+      yield* run(() => other.query("delete from nightshift.job"))
+      const going = yield* Effect.fork(call("move", "mail", "--to", "main"))
+      const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+      yield* Effect.repeat(query("main", waits), { until: (rows) => rows.length > 0 })
+      yield* run(() => other.query("commit"))
+      expect(yield* going).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* ids("main", "mail"), yield* ids("mail-2", "mail")]).toEqual([[id], []])
+    })
+  )
+
+  it.scopedLive("leave a batch of another queue with its jobs", () =>
+    Effect.gen(function* () {
+      const folder = yield* fleet
+      const { call, cell, query } = folder
+      const main = yield* cell("main")
+      yield* run(() => main.batches.create((add) => add(greet, { who: "a" }, { queue: "sms" })))
+      yield* run(() => main.enqueue(greet, { who: "b" }))
+      // As after kill -9 before the first copy.
+      yield* query("main", "update nightshift.job set queue = 'sms>main>mail-2' where queue = 'sms'")
+      const close =
+        "update nightshift.batch set closed_at = '9999-12-31 00:00:00+00', counts = jsonb_build_object('moving', $1::text)"
+      yield* query("main", close, ["main>mail-2"])
+      const open =
+        "select count(*)::int as n, count(*) filter (where closed_at is null)::int as open from nightshift.batch"
+      expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* query("main", open), yield* query("mail-2", open)]).toEqual([
+        [{ n: 1, open: 0 }],
+        [{ n: 0, open: 0 }]
+      ])
+      expect(yield* call("move", "mail", "--to", "main")).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* query("main", open)).toEqual([{ n: 1, open: 0 }])
+      expect(yield* call("move", "sms", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* query("main", open), yield* query("mail-2", open)]).toEqual([
+        [{ n: 0, open: 0 }],
+        [{ n: 1, open: 1 }]
+      ])
+      // A move to main that was interrupted when all jobs had left and the batch had not: it follows them, and both return.
+      yield* query("mail-2", "update nightshift.job set queue = 'sms>mail-2>main' where queue = 'sms'")
+      yield* query("mail-2", close, ["mail-2>main"])
+      yield* copyJobs(folder, "mail-2", "main", "sms>mail-2>main")
+      yield* query("mail-2", "delete from nightshift.job where queue = 'sms>mail-2>main'")
+      expect(yield* call("move", "sms", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* query("main", open), yield* query("mail-2", open)]).toEqual([
+        [{ n: 0, open: 0 }],
+        [{ n: 1, open: 1 }]
+      ])
     })
   )
 })

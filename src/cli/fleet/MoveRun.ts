@@ -61,10 +61,12 @@ const goBack = (run: Run, isWanted: (way: Mover.Way) => boolean) =>
       if (isWanted(way)) continue
       const [from, to] = yield* sourceAndTarget(run, way)
       yield* Mover.back(from, to, way)
-      // Those that had left are jobs of the other cell now.
+      const batches = Mover.batches(from, to)
+      yield* batches.back
+      // What had left belongs to the other cell now.
+      yield* batches.move
+      yield* batches.release
       yield* Mover.release(from, to, way)
-      yield* Mover.batches(from, to).back
-      yield* Mover.batches(from, to).release
     }
   })
 

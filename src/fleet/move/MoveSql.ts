@@ -242,16 +242,22 @@ export const make = (schema: string) => ({
     counts = jsonb_build_object('done', 0, 'dead', 0, 'cancelled', 0, 'deleted', 0, 'moving', $2::text)
   where closed_at is null and id in (
     select batch_id from ${schema}.job where queue = any($1::text[]) and finished_at is null and batch_id is not null)`,
+  /** Batches of move `$1` whose jobs have left. Those of other queues that move the same way may still have some here. */
   dumpBatches: `
-  select json_agg(b)::text as rows, count(*)::int as batches from ${schema}.batch b
-  where b.closed_at = ${movingAt} and b.counts->>'moving' = $1`,
+  select json_agg(b)::text as rows, array_agg(b.id) as ids from ${schema}.batch b
+  where b.closed_at = ${movingAt} and b.counts->>'moving' = $1 and not exists (
+    select from ${schema}.job j where j.batch_id = b.id and (j.finished_at is null or position('>' in j.queue) > 0))`,
   storeBatches: `
   insert into ${schema}.batch select r.* from json_populate_recordset(null::${schema}.batch, $1::json) r on conflict do nothing`,
-  dropBatches: `delete from ${schema}.batch where closed_at = ${movingAt} and counts->>'moving' = $1`,
+  dropBatches: `delete from ${schema}.batch where closed_at = ${movingAt} and id = any($1::uuid[])`,
+  /** Opens batches of move `$1` that have jobs here, none of which is held unless `$2`. */
   releaseBatches: `
   with released as (
-    update ${schema}.batch set closed_at = null, counts = null
-    where closed_at = ${movingAt} and counts->>'moving' = $1 returning id
+    update ${schema}.batch b set closed_at = null, counts = null
+    where b.closed_at = ${movingAt} and b.counts->>'moving' = $1 and ($2::boolean or (
+      exists (select from ${schema}.job j where j.batch_id = b.id)
+      and not exists (select from ${schema}.job j where j.batch_id = b.id and position('>' in j.queue) > 0)))
+    returning id
   )
   select count(*)::int as batches, count(pg_notify('${schema}_hint', 'batch ' || id)) from released`,
 

@@ -130,6 +130,8 @@ const on = ({ database }: Side) => {
   return { sql, rows, first, durably, schema: database.schema }
 }
 
+type Statements = ReturnType<typeof on>
+
 const uuids = SqlArrays.ofPlain
 const texts = SqlArrays.ofTexts
 
@@ -184,6 +186,14 @@ export const requeue = (
   const values = [uuids(jobs.map(({ id }) => id)), texts(jobs.map(({ into }) => into)), queue]
   return jobs.length === 0 ? Effect.void : Effect.asVoid(rows(sql.requeue, values))
 }
+
+/** Locks those of the jobs that are still held, or finished, for the rest of the transaction. */
+const lockJobs = ({ rows, sql }: Statements, ids: string, held: string) =>
+  Effect.gen(function* () {
+    yield* rows(sql.lockLinks, [ids])
+    yield* rows(sql.lockWaits, [ids])
+    return yield* rows<Locked>(sql.lock, [ids, held])
+  })
 
 const send = (side: Side, found: Sendable) =>
   Effect.gen(function* () {
@@ -242,9 +252,7 @@ export const transfer = (from: Side, to: Side, way: Way, jobs: ReadonlyArray<Job
   return source.durably(
     Effect.gen(function* () {
       const ids = uuids(jobs)
-      yield* source.rows(source.sql.lockLinks, [ids])
-      yield* source.rows(source.sql.lockWaits, [ids])
-      const locked = yield* source.rows<Locked>(source.sql.lock, [ids, held])
+      const locked = yield* lockJobs(source, ids, held)
       const keys = locked.flatMap(({ dedupe_key }) => dedupe_key ?? [])
       const conflicts = yield* outside(
         target.rows<{ id: JobId | null; key: string | null }>(target.sql.conflicts, [ids, texts(keys), held])
@@ -322,12 +330,21 @@ export const back = (from: Side, to: Side, way: Way) =>
     for (;;) {
       const next = yield* source.rows<{ id: JobId }>(source.sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
       if (next.length === 0) return
-      const ids = next.map(({ id }) => id)
-      const copies = yield* target.rows<{ id: JobId }>(target.sql.copies, [uuids(ids), held])
-      // The copies first: afterwards only one cell has these jobs.
-      yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
-      const returned = ids.map((id) => ({ id, into: way.queue }))
-      yield* source.durably(requeue(from, held, returned))
+      yield* source.durably(
+        Effect.gen(function* () {
+          // Another command may be moving them: without the locks, this one would delete copies whose jobs it has deleted here.
+          const locked = yield* lockJobs(source, uuids(next.map(({ id }) => id)), held)
+          const ids = uuids(locked.map(({ id }) => id))
+          const copies = yield* outside(target.rows<{ id: JobId }>(target.sql.copies, [ids, held]))
+          // The copies first: afterwards only one cell has these jobs.
+          yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
+          yield* requeue(
+            from,
+            held,
+            locked.map(({ id }) => ({ id, into: way.queue }))
+          )
+        })
+      )
     }
   })
 
@@ -338,18 +355,19 @@ export const batches = (from: Side, to: Side) => {
   const moving = `${from.cell.name}>${to.cell.name}`
   return {
     hold: (held: ReadonlyArray<string>) => source.durably(source.rows(source.sql.holdBatches, [texts(held), moving])),
-    /** After all of their jobs have moved. */
+    /** Those whose jobs have all moved. */
     move: Effect.gen(function* () {
-      const { batches, rows } = yield* source.first<{ batches: number; rows: string | null }>(source.sql.dumpBatches, [
-        moving
-      ])
-      if (rows === null) return 0
+      const { ids, rows } = yield* source.first<{ ids: ReadonlyArray<JobId>; rows: string | null }>(
+        source.sql.dumpBatches,
+        [moving]
+      )
+      if (rows === null) return
       yield* target.durably(target.rows(target.sql.storeBatches, [rows]))
-      yield* source.durably(source.rows(source.sql.dropBatches, [moving]))
-      return batches
+      yield* source.durably(source.rows(source.sql.dropBatches, [uuids(ids)]))
     }),
-    release: target.durably(target.rows(target.sql.releaseBatches, [moving])),
-    back: source.durably(source.rows(source.sql.releaseBatches, [moving]))
+    release: target.durably(target.rows(target.sql.releaseBatches, [moving, true])),
+    /** Those whose jobs have returned. */
+    back: source.durably(source.rows(source.sql.releaseBatches, [moving, false]))
   }
 }
 
