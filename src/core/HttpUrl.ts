@@ -17,6 +17,9 @@ export const shownOrigin = (text: string): string => {
   return origin === undefined ? "…" : `${origin}/…`
 }
 
+/** The host as a URL contains it. */
+export const hostText = (host: string): string => (host.includes(":") ? `[${host}]` : host)
+
 /** Parses an http or https URL without credentials. */
 export const plain = (text: string): URL | undefined => {
   const url = parse(text)

@@ -1,6 +1,9 @@
-/** Escapes control characters. Text of others is untrusted and could move the cursor, change colours or forge lines. */
+/** Control characters, and all that no font draws. One selector of a variant, as of an emoji, cannot hide text. */
+export const invisible = /\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}|(?![\ufe0e\ufe0f](?!\p{DI}))\p{DI}/gu
+
+/** Escapes invisible characters. Text of others is untrusted and could move the cursor, change colours, forge lines or hide some. */
 export const printable = (text: string): string =>
-  text.replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, (character) => {
+  text.replace(invisible, (character) => {
     const code = character.codePointAt(0) ?? 0
     return `\\u{${code.toString(16)}}`
   })

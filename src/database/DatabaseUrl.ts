@@ -1,4 +1,5 @@
 import { Context, Effect, Layer, Redacted } from "effect"
+import * as HttpUrl from "../core/HttpUrl.js"
 import { EmbeddedPostgres } from "./embedded/EmbeddedPostgres.js"
 import * as ServerUrl from "./ServerUrl.js"
 import * as Tls from "./Tls.js"
@@ -47,7 +48,7 @@ export const address = (url: Redacted.Redacted): string => {
   const servers = serversOf(Redacted.value(url)).urls.map(ServerUrl.parse)
   const hosts = servers.map((server) => {
     const { host = "localhost", port } = server ?? {}
-    const shown = host.includes(":") ? `[${host}]` : host
+    const shown = HttpUrl.hostText(host)
     return port === undefined ? shown : `${shown}:${port}`
   })
   const database = servers[0]?.database

@@ -101,6 +101,11 @@ export const identityOf = Effect.gen(function* () {
   return row?.cluster ?? ""
 })
 
+/** Identifies the tables of the cell: its database and its schema. */
+export const identityOfTables = Effect.gen(function* () {
+  return `${yield* identityOf} ${(yield* Database).schema}`
+})
+
 /** The other connection strings of a cell. Those of this process's environment are of another database. */
 export const otherUrlsOf = ({ listen, read }: Cell): Pick<Nightshift.ClientOptions, "listenUrl" | "readUrl"> => ({
   listenUrl: listen ?? Redacted.make(""),

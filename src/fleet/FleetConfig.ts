@@ -59,8 +59,8 @@ export class FleetInvalid extends Expected<FleetInvalid>(400, { exit: 2 })("Flee
 
 const usualFile = "fleet.yaml"
 
-/** Several lines or an object are the text itself. */
-const isText = (value: string) => value.includes("\n") || value.startsWith("{")
+/** What looks like YAML is the text itself. An error that named it as a file would print its passwords. */
+const isText = (value: string) => value.includes("\n") || /^\s*(\{|\w+\s*:\s)/.test(value)
 
 /** Validates a declaration, with the environment variables that it names. */
 export const parse = (

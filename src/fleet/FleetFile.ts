@@ -43,10 +43,19 @@ const readSchema: Read<string | undefined> = (value) => {
   return fault === undefined ? Either.right(value as string) : Either.left(fault)
 }
 
-const readApi: Read<string | undefined> = (value) =>
-  typeof value === "string" && HttpUrl.parse(value) !== undefined
-    ? Either.right(value.replace(/\/+$/, ""))
-    : Either.left("a URL like https://mail.internal:8787")
+/** Viewers see the URL, so it must not contain a password, and neither must a message about it. Paths are appended to it. */
+const readApi = (fields: FileFields): string | undefined => {
+  const value = fields.raw("api")
+  if (value === undefined) return undefined
+  const url = typeof value === "string" ? HttpUrl.plain(value) : undefined
+  if (url !== undefined && url.search === "" && url.hash === "") return String(value).replace(/\/+$/, "")
+  const found = typeof value === "string" && value.includes("@") ? "" : `, got ${shown(value)}`
+  fields.problems.add(
+    fields.at("api"),
+    `expected a URL without credentials and query, like https://mail.internal:8787${found}`
+  )
+  return undefined
+}
 
 /** What a declaration must contain. */
 export interface ReadOptions {
@@ -68,7 +77,8 @@ const readCell = (
 ): ReadCell => {
   const path = `cells.${name}`
   if (!isSlug(name)) problems.add(path, `${shown(name)} is not a valid name of a cell: ${slugRule}`)
-  const fields = problems.fields(value, path, cellKeys)
+  // A connection string in place of the object is not repeated, because it may contain a password.
+  const fields = problems.fields(typeof value === "string" ? "…" : value, path, cellKeys)
   if (databases && !fields.has("database") && Predicate.isRecord(value))
     problems.add(fields.at("database"), "is missing; expected a URL like postgres://user:password@host:5432/database")
   return {
@@ -77,7 +87,7 @@ const readCell = (
     schema: fields.optional("schema", readSchema, undefined),
     listen: readUrl(fields, "listen", variables),
     read: readUrl(fields, "read", variables),
-    api: fields.optional("api", readApi, undefined),
+    api: readApi(fields),
     tag: CellTag.ofName(name),
     divided: new Map()
   }

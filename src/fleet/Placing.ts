@@ -10,7 +10,7 @@ import { outside } from "../database/Transaction.js"
 import { OuterTransactionFailed } from "../queue/JobErrors.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { RunStatement } from "../queue/Queue.js"
-import { type Decide, decide, isRouted, Routes, routed } from "../queue/settings/Routes.js"
+import { type Decide, decide, isRouted, type Route, Routes, routed } from "../queue/settings/Routes.js"
 import { type Cells, on } from "./Cells.js"
 import { type Cell, place } from "./Fleet.js"
 
@@ -24,7 +24,7 @@ export interface PlacedJob {
   readonly cell: Cell
 }
 
-/** Routes of all cells that answer. */
+/** Routes of all cells. A cell that does not answer has those that it had when it did. */
 export interface FleetRoutes {
   /** The routes, at most a second old. */
   readonly current: Effect.Effect<Decide>
@@ -37,11 +37,16 @@ const freshMillis = 1_000
 export const routesOf = (cells: CellsService): Effect.Effect<FleetRoutes> =>
   Effect.gen(function* () {
     const clock = yield* Effect.clock
+    const known = new Map<Cell, ReadonlyArray<Route>>()
     const all = Effect.forEach(
       [...cells.fleet.cells.values()],
       (cell) =>
         // The caller's transaction is of one cell.
-        Effect.orElseSucceed(outside(on(cells, cell)(Effect.flatMap(Routes, (routes) => routes.all))), () => []),
+        outside(on(cells, cell)(Effect.flatMap(Routes, (routes) => routes.all))).pipe(
+          Effect.tap((found) => Effect.sync(() => known.set(cell, found))),
+          // Without the routes of a cell that is down, its jobs would be stored in the default cell, where no process runs them.
+          Effect.orElseSucceed(() => known.get(cell) ?? [])
+        ),
       { concurrency: "unbounded" }
     )
     const read = yield* CoalescingCache.refreshed(

@@ -102,6 +102,13 @@ describe("nightshift --cell", () => {
           /NIGHTSHIFT_FLEET has 2 problems:\n {2}queue: is not a known key; did you mean queues\?\n {2}cells.main.database: is missing/
         )
       })
+      // Text in one line, not a file whose name an error would repeat.
+      const line = 'cells: { main: { database: "postgres://app:secret@one/app", data: 1 } }'
+      for (const text of [line, ` { ${line} }`]) {
+        const { code, stderr } = yield* call(["fleet", "list"], { NIGHTSHIFT_FLEET: text })
+        expect([code, stderr]).toEqual([2, expect.stringContaining("cells.main.data: is not a known key")])
+        expect(stderr).not.toContain("secret")
+      }
       expect(yield* call(["fleet", "list"], { NIGHTSHIFT_FLEET: "elsewhere.yaml" })).toMatchObject({
         code: 2,
         stderr: expect.stringContaining("the file named by NIGHTSHIFT_FLEET does not exist")

@@ -1,8 +1,10 @@
+import { writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import pg from "pg"
 import { z } from "zod"
-import { job, worker, workflow } from "../../src/client/index.js"
+import { event, job, worker, workflow } from "../../src/client/index.js"
 import * as FleetFolder from "../support/FleetFolder.js"
 
 const greet = job("greet", { payload: z.object({ who: z.string() }), queue: "mail" })
@@ -15,6 +17,15 @@ const bill = workflow(
     const charged = await step.run("charge", () => `charge-${id}`)
     const approval = await step.waitFor("approval")
     return `${charged} ${approval?.by}`
+  }
+)
+const shipped = event("shipped", Payload)
+const delivery = workflow(
+  "delivery",
+  { payload: Payload, key: ({ id }) => id, queue: "bills" },
+  async ({ id }, step) => {
+    const event = await step.waitForEvent(shipped, { match: { "data.id": id } })
+    return `shipped ${event.id}`
   }
 )
 const child = workflow("child", { payload: Payload, queue: "mail" }, async () => "grown")
@@ -111,6 +122,29 @@ describe("nightshift fleet move", () => {
     })
   )
 
+  it.scopedLive("wakes executions that wait for an event, which then comes in their new cell", () =>
+    Effect.gen(function* () {
+      const { call, cell, query } = yield* fleet
+      const [main, mail] = [yield* cell("main"), yield* cell("mail")]
+      const stopping = yield* run(async () => {
+        const stopping = await worker(main, { handlers: [delivery], queues: { bills: 5 } })
+        await Promise.all(["one", "two"].map((id) => main.start(delivery, { id })))
+        return stopping
+      })
+      const waiting =
+        "select count(*)::int as n from nightshift.workflow_deferred where waiting and completed_at is null"
+      yield* Effect.repeat(query("main", waiting), { until: ([row]) => row?.n === 2 })
+      yield* run(() => stopping.stop())
+      expect(yield* call("move", "bills", "--to", "mail")).toMatchObject({ code: 0, stderr: "" })
+      yield* run(() => mail.publish(shipped, { id: "one" }))
+      yield* run(() => worker(mail, { handlers: [delivery], queues: { bills: 5 } }))
+      const result = (id: string) => run(() => mail.execution(delivery, id).result({ timeout: "20s" }))
+      expect(yield* result("one")).toBe("shipped one")
+      yield* run(() => mail.publish(shipped, { id: "two" }))
+      expect(yield* result("two")).toBe("shipped two")
+    })
+  )
+
   it.scopedLive("refuses executions whose children would stay, and moves both queues together", () =>
     Effect.gen(function* () {
       const { call, cell, query } = yield* fleet
@@ -163,6 +197,116 @@ describe("nightshift fleet move", () => {
       yield* run(() => worker(target, { handlers: [handler], queues }))
       yield* run(() => Promise.all([first, second].map(({ id }) => target.result(id, { timeout: "1m" }))))
       expect(ran).toEqual(["first", "third", "fourth", "first", "second"])
+    })
+  )
+})
+
+/** Copies the jobs of a queue to another cell, as a move does. */
+const copyJobs = ({ query }: Effect.Effect.Success<typeof fleet>, from: string, to: string, queue: string) =>
+  Effect.gen(function* () {
+    const [row] = yield* query(from, "select json_agg(j)::text as rows from nightshift.job j where queue = $1", [queue])
+    const store = "insert into nightshift.job select r.* from json_populate_recordset(null::nightshift.job, $1::json) r"
+    yield* query(to, store, [row?.rows])
+  })
+
+describe("two commands, or one that was killed", () => {
+  it.scopedLive("lose no job that one returns while the other deletes it in the old cell", () =>
+    Effect.gen(function* () {
+      const folder = yield* fleet
+      const { call, cell, ids, query, url } = folder
+      const main = yield* cell("main")
+      const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
+      yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
+      yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
+      const other = yield* Effect.acquireRelease(
+        Effect.promise(async () => {
+          const client = new pg.Client({ connectionString: url("main") })
+          await client.connect()
+          await client.query("begin")
+          return client
+        }),
+        (client) => Effect.promise(() => client.end())
+      )
+      yield* run(() => other.query("delete from nightshift.job"))
+      const going = yield* Effect.fork(call("move", "mail", "--to", "main"))
+      const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+      yield* Effect.repeat(query("main", waits), { until: (rows) => rows.length > 0 })
+      yield* run(() => other.query("commit"))
+      expect(yield* going).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* ids("main", "mail"), yield* ids("mail-2", "mail")]).toEqual([[id], []])
+    })
+  )
+
+  it.scopedLive("leave a batch of another queue with its jobs", () =>
+    Effect.gen(function* () {
+      const folder = yield* fleet
+      const { call, cell, query } = folder
+      const main = yield* cell("main")
+      yield* run(() => main.batches.create((add) => add(greet, { who: "a" }, { queue: "sms" })))
+      yield* run(() => main.enqueue(greet, { who: "b" }))
+      // As after kill -9 before the first copy.
+      yield* query("main", "update nightshift.job set queue = 'sms>main>mail-2' where queue = 'sms'")
+      const close =
+        "update nightshift.batch set closed_at = '9999-12-31 00:00:00+00', counts = jsonb_build_object('moving', $1::text)"
+      yield* query("main", close, ["main>mail-2"])
+      const open =
+        "select count(*)::int as n, count(*) filter (where closed_at is null)::int as open from nightshift.batch"
+      expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* query("main", open), yield* query("mail-2", open)]).toEqual([
+        [{ n: 1, open: 0 }],
+        [{ n: 0, open: 0 }]
+      ])
+      expect(yield* call("move", "mail", "--to", "main")).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* query("main", open)).toEqual([{ n: 1, open: 0 }])
+      expect(yield* call("move", "sms", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* query("main", open), yield* query("mail-2", open)]).toEqual([
+        [{ n: 0, open: 0 }],
+        [{ n: 1, open: 1 }]
+      ])
+      // A move to main that was interrupted when all jobs had left and the batch had not: it follows them, and both return.
+      yield* query("mail-2", "update nightshift.job set queue = 'sms>mail-2>main' where queue = 'sms'")
+      yield* query("mail-2", close, ["mail-2>main"])
+      yield* copyJobs(folder, "mail-2", "main", "sms>mail-2>main")
+      yield* query("mail-2", "delete from nightshift.job where queue = 'sms>mail-2>main'")
+      expect(yield* call("move", "sms", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect([yield* query("main", open), yield* query("mail-2", open)]).toEqual([
+        [{ n: 0, open: 0 }],
+        [{ n: 1, open: 1 }]
+      ])
+    })
+  )
+})
+
+describe("nightshift fleet move refuses", () => {
+  it.scopedLive("cells that are the same database, and keeps the jobs", () =>
+    Effect.gen(function* () {
+      const { call, cell, file, ids, text, url } = yield* fleet
+      const main = yield* cell("main")
+      const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
+      const twin = new URL(url("main"))
+      twin.searchParams.set("application_name", "twin")
+      writeFileSync(file, text().replace(url("mail-2"), twin.href))
+      for (const to of ["mail-2", "main"])
+        expect(yield* call("move", "mail", "--to", to)).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining("Cells main and mail-2 are the same database and schema.")
+        })
+      expect(yield* ids("main", "mail")).toEqual([id])
+    })
+  )
+
+  it.scopedLive("webhooks, whose endpoints stay", () =>
+    Effect.gen(function* () {
+      const { call, cell, ids } = yield* fleet
+      const main = yield* cell("main")
+      yield* run(() => main.endpoints.create({ url: "https://customer.example.org/", customer: "acme" }))
+      const [sent] = yield* run(() => main.endpoints.send({ customer: "acme", type: "order.paid" }, { order: "A-17" }))
+      expect(yield* call("move", "webhooks", "--to", "mail")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("1 job of queue webhooks sends a webhook to endpoints, which stay in main.")
+      })
+      expect(yield* call("move", "webhooks", "--to", "main,mail,mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* ids("main", "webhooks")).toEqual([sent?.id])
     })
   )
 })

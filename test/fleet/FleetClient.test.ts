@@ -210,6 +210,39 @@ describe("connect({ fleet })", () => {
     })
   )
 
+  it.scopedLive("follows the routes of a cell that is down, and does not store its jobs in another", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const server = yield* Scope.make()
+      const { url } = yield* Scope.extend(ShapingProxy.make(Redacted.make(urls.two)), server)
+      const fleet = declared({ ...urls, two: Redacted.value(url) })
+      const shift = yield* opened(fleet)
+      const ask = job("gh.ask", { payload: z.object({ who: z.string() }) })
+      yield* Effect.promise(async () => {
+        await using cell = await connect(urls.two, { pool: 4, log: false })
+        const handlers = [ask.handle(async () => {})]
+        await using _ = await worker(cell, { handlers, queues: ["letters"], routes: { "gh.": "letters" } })
+        await shift.enqueue(ask, { who: "Ada" })
+      })
+      yield* Scope.close(server, Exit.void)
+      // Registered after the outage began: a job that follows it proves that the routes were read again.
+      const later = job("later", { payload: z.object({ who: z.string() }) })
+      yield* Effect.promise(async () => {
+        await using cell = await connect({ fleet, cell: "main", pool: 4, log: false })
+        await using _ = await worker(cell, { handlers: [later.handle(async () => {})], routes: { later: "fresh" } })
+      })
+      const queueOfLater = Effect.promise(async () => {
+        const { id } = await shift.enqueue(later, { who: "Grace" })
+        return (await shift.job(id)).queue
+      })
+      yield* Effect.repeat(queueOfLater, { until: (queue) => queue === "fresh" })
+      expect(yield* rejected(shift.enqueue(ask, { who: "Grace" }))).toMatchObject({
+        code: "CELL_UNAVAILABLE",
+        cell: "mail"
+      })
+    })
+  )
+
   it.scopedLive("divides the rate that workers declare over the cells of a queue", () =>
     Effect.gen(function* () {
       const fleet = declared(yield* databases)

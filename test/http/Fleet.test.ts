@@ -1,4 +1,5 @@
 import * as Http from "node:http"
+import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from "effect"
 import * as CellTag from "../../src/core/CellTag.js"
@@ -142,6 +143,8 @@ describe("a service of a fleet", () => {
         Effect.map(of[as]("GET", there), ({ text }) => JSON.parse(text).payload)
       expect(yield* payload(main, "admin")).toEqual({ name: "Ada" })
       expect(yield* payload(main, "viewer")).not.toEqual({ name: "Ada" })
+      const agent = yield* main.admin("GET", there, { headers: { "x-agent": "night-agent" } })
+      expect([agent.status, agent.text]).toEqual([200, expect.not.stringContaining("Ada")])
       expect(yield* payload(reader, "admin")).not.toEqual({ name: "Ada" })
       expect(failureOf(yield* reader.admin("POST", `${there}/cancel`)).message).toContain("can only be viewed")
       const closedId = yield* enqueue(closed)
@@ -202,6 +205,33 @@ describe("a service of a fleet", () => {
       expect(yield* viewer("GET", "/api/v1/fleet")).toMatchObject({ json: { cell: null, cells: [] } })
       expect(yield* viewer("GET", "/api/v1/cells/mail/jobs")).toMatchObject({ status: 404 })
       expect(yield* viewer("GET", "/api/v1/session")).toMatchObject({ json: { fleet: null } })
+    })
+  )
+
+  it.scopedLive("reads no endless response of what is not a cell", () =>
+    Effect.gen(function* () {
+      const piece = Buffer.alloc(1024 * 1024)
+      const endless = yield* Effect.acquireRelease(
+        Effect.async<Http.Server>((resume) => {
+          const server = Http.createServer((_, response) => {
+            const send = () => {
+              while (!response.destroyed && response.write(piece)) {}
+            }
+            response.on("drain", send)
+            send()
+          })
+          server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+        }),
+        (server) =>
+          Effect.sync(() => {
+            server.closeAllConnections()
+            server.close()
+          })
+      )
+      const { port } = endless.address() as AddressInfo
+      const main = yield* service("main", { others: { mail: `http://127.0.0.1:${port}` } })
+      const refused = yield* main.admin("GET", "/api/v1/cells/mail/jobs")
+      expect([refused.status, failureOf(refused).message]).toEqual([502, expect.stringContaining("larger than 64 MiB")])
     })
   )
 

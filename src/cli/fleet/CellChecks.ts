@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { Pods } from "../../cluster/Pods.js"
 import { Database, within } from "../../database/Database.js"
-import { identityOf } from "../../fleet/Cells.js"
+import { identityOfTables } from "../../fleet/Cells.js"
 import { type Cell, cellsOf, type Fleet, namesOf, place } from "../../fleet/Fleet.js"
 import { wayOf } from "../../fleet/move/Mover.js"
 import { Events } from "../../queue/events/Events.js"
@@ -103,7 +103,7 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
     })
     report({
       cell,
-      identity: `${yield* identityOf} ${(yield* Database).schema}`,
+      identity: yield* identityOfTables,
       releases: new Set(live.map(({ version }) => version)),
       keys: new Map(divided.map((queue) => [queue, keys.filter((row) => row.queue === queue).length])),
       rates: new Map(

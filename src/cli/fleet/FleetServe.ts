@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto"
 import { join } from "node:path"
 import { Console, Context, Deferred, Effect, Layer, Option, Redacted } from "effect"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import * as DatabaseUrl from "../../database/DatabaseUrl.js"
 import * as DataDirectory from "../../database/embedded/DataDirectory.js"
@@ -91,7 +92,7 @@ export const serve = (module: string | undefined, flags: Environment.Texts) =>
         Effect.gen(function* () {
           const database = yield* databaseOf(cell, directory)
           const chosen = port === 0 ? yield* freePort : port + place
-          return { ...cell, database, port: chosen, api: `http://${host}:${chosen}` }
+          return { ...cell, database, port: chosen, api: `http://${HttpUrl.hostText(host)}:${chosen}` }
         }),
       { concurrency: "unbounded" }
     )

@@ -1,9 +1,11 @@
 import { Context, Effect, Layer, Predicate, Scope } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { Database } from "../../database/Database.js"
+import { identityOfTables } from "../../fleet/Cells.js"
 import type { Cell } from "../../fleet/Fleet.js"
 import type * as Mover from "../../fleet/move/Mover.js"
 import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.js"
+import { SomeFailed } from "../Failure.js"
 import * as QueueLayer from "../QueueLayer.js"
 import { changed } from "../queues/QueuesCommand.js"
 import * as Settings from "../Settings.js"
@@ -12,10 +14,11 @@ import * as Settings from "../Settings.js"
 
 /** A cell whose database is open. */
 export interface OpenCell extends Mover.Side {
+  readonly identity: string
   readonly services: Context.Context<QueueLayer.QueueServices | Database>
 }
 
-/** Opens cells, each once. */
+/** Opens cells, each once. Refuses two with the same tables: a job would be its own copy, and be deleted as one. */
 export const opener = Effect.map(Effect.scope, (scope) => {
   const open = new Map<Cell, OpenCell>()
   return (cell: Cell) =>
@@ -26,7 +29,15 @@ export const opener = Effect.map(Effect.scope, (scope) => {
         Scope.extend(scope),
         Settings.configured({ NIGHTSHIFT_CELL: cell.name })
       )
-      const opened = { cell, services, database: Context.get(services, Database) }
+      const identity = yield* Effect.provide(identityOfTables, services)
+      const twin = [...open.values()].find((each) => each.identity === identity)
+      if (twin !== undefined)
+        return yield* new SomeFailed({
+          reasons: [
+            `Cells ${twin.cell.name} and ${cell.name} are the same database and schema. Give each cell its own, and run the command again. Nothing was changed.`
+          ]
+        })
+      const opened = { cell, services, identity, database: Context.get(services, Database) }
       open.set(cell, opened)
       return opened
     })

@@ -52,7 +52,9 @@ const tieText = {
   parent: (jobs: string, { other, queue }: Mover.Tie, cell: string) =>
     `Executions of queue ${other}, which stays in ${cell}, wait for ${jobs} of queue ${queue}.`,
   batch: (jobs: string, { other, queue }: Mover.Tie, cell: string) =>
-    `Batches of queue ${queue} have ${jobs} in queue ${other}, which stays in ${cell}.`
+    `Batches of queue ${queue} have ${jobs} in queue ${other}, which stays in ${cell}.`,
+  endpoint: (jobs: string, { queue }: Mover.Tie, cell: string) =>
+    `${jobs} of queue ${queue} ${jobs.startsWith("1 ") ? "sends a webhook" : "send webhooks"} to endpoints, which stay in ${cell}.`
 }
 
 /** Why jobs of these queues cannot leave a cell: jobs of other queues need them. */
@@ -70,7 +72,10 @@ export const refusals = (placement: Placement, from: OpenCell) =>
         ties.map((tie) => {
           const words = counted(tie.jobs, "job")
           const queue = Mover.wayOf(tie.queue)?.queue ?? tie.queue
-          return `${tieText[tie.tie](words, { ...tie, queue }, from.cell.name)} Move both queues in one command: \`nightshift fleet move ${[...queues, tie.other].join(" ")} --to ${to?.name ?? ""}\`. Or wait until these jobs have ended.`
+          const reason = tieText[tie.tie](words, { ...tie, queue }, from.cell.name)
+          return tie.tie === "endpoint"
+            ? `${reason} Wait until these jobs have ended.`
+            : `${reason} Move both queues in one command: \`nightshift fleet move ${[...queues, tie.other].join(" ")} --to ${to?.name ?? ""}\`. Or wait until these jobs have ended.`
         })
       )
     })

@@ -61,10 +61,12 @@ const goBack = (run: Run, isWanted: (way: Mover.Way) => boolean) =>
       if (isWanted(way)) continue
       const [from, to] = yield* sourceAndTarget(run, way)
       yield* Mover.back(from, to, way)
-      // Those that had left are jobs of the other cell now.
+      const batches = Mover.batches(from, to)
+      yield* batches.back
+      // What had left belongs to the other cell now.
+      yield* batches.move
+      yield* batches.release
       yield* Mover.release(from, to, way)
-      yield* Mover.batches(from, to).back
-      yield* Mover.batches(from, to).release
     }
   })
 
@@ -195,16 +197,29 @@ const copySettings = (run: Run) =>
     }
   })
 
-/** Names what fires into a queue in a cell that it leaves, and does not move. */
-const nameSchedules = (run: Run) =>
+/** Names what stores jobs in a queue in a cell that it leaves, and does not move. */
+const nameSources = (run: Run) =>
   Effect.forEach(leavesIn(run), ({ from, queue }) =>
-    Effect.flatMap(Mover.reads(from).schedules(queue), (found) =>
-      found.length === 0
-        ? Effect.void
-        : run.say(
-            `${counted(found.length, "schedule")} of ${from.cell.name} still ${found.length === 1 ? "stores" : "store"} jobs for ${queue} there: ${found.map(({ name }) => name).join(", ")}. Create ${found.length === 1 ? "it" : "them"} in ${namesOf(MovePlan.cellsFor(run.placement, queue).slice(0, 1))} and remove ${found.length === 1 ? "it" : "them"} here`
-          )
-    )
+    Effect.gen(function* () {
+      const cell = from.cell.name
+      const there = namesOf(MovePlan.cellsFor(run.placement, queue).slice(0, 1))
+      const tell = (noun: string, names: ReadonlyArray<string>, advice: (them: string) => string) => {
+        const [store, them] = names.length === 1 ? ["stores", "it"] : ["store", "them"]
+        const found = `${counted(names.length, noun)} of ${cell} still ${store} jobs for ${queue} there`
+        return names.length === 0 ? Effect.void : run.say(`${found}: ${names.join(", ")}. ${advice(them)}`)
+      }
+      const reads = Mover.reads(from)
+      const schedules = (yield* reads.schedules(queue)).map(({ name }) => name)
+      yield* tell("schedule", schedules, (them) => `Create ${them} in ${there} and remove ${them} here`)
+      const subscribers = (yield* reads.subscribers(queue)).map(({ event, kind }) => `${event} ${kind}`)
+      const command = `nightshift events unsubscribe <event> <subscriber> --cell ${cell}`
+      yield* tell(
+        "subscriber",
+        subscribers,
+        (them) =>
+          `Events stay in the cell where they are published: publish in ${there}, and remove ${them} with \`${command}\``
+      )
+    })
   )
 
 export const refuse = (run: Run) =>
@@ -297,6 +312,6 @@ export const move = (run: Run) =>
     for (const queue of run.placement.queues)
       for (const cell of MovePlan.cellsFor(run.placement, queue))
         if (yield* MoveCells.resume(yield* run.open(cell), queue)) yield* run.say(`resumed ${queue} in ${cell.name}`)
-    yield* nameSchedules(run)
+    yield* nameSources(run)
     return released
   })

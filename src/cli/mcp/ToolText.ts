@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto"
-import { printable, printableLines } from "../../core/PrintableText.js"
+import { invisible, printable, printableLines } from "../../core/PrintableText.js"
 import { age } from "../../core/SpanText.js"
 
 // Answers for a language model: short, and with a mark around all text that comes from jobs, because such text may contain
@@ -33,7 +33,7 @@ export const firstLine = (text: string): string => line(text.trim().split("\n")[
 
 /** JSON without invisible characters, which could hide instructions. It can be parsed, and sent back as a filter. */
 export const json = (content: unknown): string =>
-  JSON.stringify(content).replace(/\p{Cf}|\p{Cc}|\p{Zl}|\p{Zp}/gu, (character) =>
+  JSON.stringify(content).replace(invisible, (character) =>
     character
       .split("")
       .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)

@@ -1,4 +1,5 @@
 import { instant, micros, millis } from "../../database/SqlInstant.js"
+import { kind as Webhook } from "../../queue/endpoints/Send.js"
 import { workChannel } from "../../queue/Wakeups.js"
 import * as WorkflowSql from "../../queue/workflow/WorkflowSql.js"
 
@@ -6,8 +7,13 @@ import * as WorkflowSql from "../../queue/workflow/WorkflowSql.js"
 // cell that it leaves and the one that it goes to. No process can serve a queue of that name, so no claim takes the job in
 // either cell, and neither a signal, an operator nor the reaper changes that.
 
-/** Whether other jobs of the cell refer to a job: it belongs to a batch, an execution started it, or it has started others. */
-const linked = (schema: string) => `(j.batch_id is not null or j.is_child is true or (j.woken is not null
+/**
+ * Whether a job belongs to rows of the cell: it is part of a batch, an execution started it, it has started others, or it sends
+ * a webhook to an endpoint.
+ */
+const linked = (
+  schema: string
+) => `(j.batch_id is not null or j.is_child is true or j.kind = '${Webhook.name}' or (j.woken is not null
     and exists (select from ${schema}.workflow_child l where l.parent = j.dedupe_key)))`
 
 /** What decides the cell of a job. */
@@ -74,7 +80,7 @@ export const make = (schema: string) => ({
     select m.batch_id from ${schema}.job m join ${schema}.batch b on b.id = m.batch_id
     where m.queue = any($1::text[]) and m.finished_at is null and (b.closed_at is null or b.closed_at = ${movingAt}))`,
 
-  /** Unfinished jobs of other queues than `$1` that belong to unfinished jobs of these queues. */
+  /** Unfinished jobs of other queues than `$1` that belong to unfinished jobs of these queues, and webhooks. */
   ties: `
   with moving as materialized (
     select * from ${schema}.job j where j.queue = any($1::text[]) and j.finished_at is null
@@ -91,7 +97,10 @@ export const make = (schema: string) => ({
   union all
   select 'batch', m.queue, j.queue, count(distinct j.id)::int
   from moving m join ${schema}.job j on j.batch_id = m.batch_id and j.finished_at is null and j.queue <> all($1::text[])
-  group by 2, 3`,
+  group by 2, 3
+  union all
+  select 'endpoint', j.queue, j.queue, count(*)::int from ${schema}.job j
+  where j.queue = any($1::text[]) and j.finished_at is null and j.kind = '${Webhook.name}' group by 2, 3`,
 
   /** Moves jobs `$1` of queue `$3`, or back into it, to the queues `$2`. */
   requeue: `
@@ -125,7 +134,8 @@ export const make = (schema: string) => ({
   order by execution, kind, name for update`,
   lock: `
   select j.id, j.dedupe_key, j.woken is not null as execution, j.finished_at is null as unfinished,
-    exists (select from ${schema}.workflow_permit p where p.job_id = j.id) as has_permit
+    j.woken is not null and (exists (select from ${schema}.workflow_permit p where p.job_id = j.id)
+      or exists (select from ${schema}.event_wait w where w.execution = j.dedupe_key and w.taken is null)) as asks
   from ${schema}.job j where j.id = any($1::uuid[]) and j.lease is null
     -- A finished job may have been requeued since it was chosen.
     and (j.finished_at is not null or j.queue = $2)
@@ -232,16 +242,22 @@ export const make = (schema: string) => ({
     counts = jsonb_build_object('done', 0, 'dead', 0, 'cancelled', 0, 'deleted', 0, 'moving', $2::text)
   where closed_at is null and id in (
     select batch_id from ${schema}.job where queue = any($1::text[]) and finished_at is null and batch_id is not null)`,
+  /** Batches of move `$1` whose jobs have left. Those of other queues that move the same way may still have some here. */
   dumpBatches: `
-  select json_agg(b)::text as rows, count(*)::int as batches from ${schema}.batch b
-  where b.closed_at = ${movingAt} and b.counts->>'moving' = $1`,
+  select json_agg(b)::text as rows, array_agg(b.id) as ids from ${schema}.batch b
+  where b.closed_at = ${movingAt} and b.counts->>'moving' = $1 and not exists (
+    select from ${schema}.job j where j.batch_id = b.id and (j.finished_at is null or position('>' in j.queue) > 0))`,
   storeBatches: `
   insert into ${schema}.batch select r.* from json_populate_recordset(null::${schema}.batch, $1::json) r on conflict do nothing`,
-  dropBatches: `delete from ${schema}.batch where closed_at = ${movingAt} and counts->>'moving' = $1`,
+  dropBatches: `delete from ${schema}.batch where closed_at = ${movingAt} and id = any($1::uuid[])`,
+  /** Opens batches of move `$1` that have jobs here, none of which is held unless `$2`. */
   releaseBatches: `
   with released as (
-    update ${schema}.batch set closed_at = null, counts = null
-    where closed_at = ${movingAt} and counts->>'moving' = $1 returning id
+    update ${schema}.batch b set closed_at = null, counts = null
+    where b.closed_at = ${movingAt} and b.counts->>'moving' = $1 and ($2::boolean or (
+      exists (select from ${schema}.job j where j.batch_id = b.id)
+      and not exists (select from ${schema}.job j where j.batch_id = b.id and position('>' in j.queue) > 0)))
+    returning id
   )
   select count(*)::int as batches, count(pg_notify('${schema}_hint', 'batch ' || id)) from released`,
 
@@ -249,7 +265,10 @@ export const make = (schema: string) => ({
   schedules: `
   select s.name, s.origin from ${schema}.schedule s left join ${schema}.kind k on k.name = s.kind
   where s.removed_at is null and coalesce(s.queue, case when coalesce(k.routed, true) then ${schema}.route_of(s.kind) end,
-    k.queue, 'default') = $1 order by 1`
+    k.queue, 'default') = $1 order by 1`,
+  /** Subscribers whose jobs are stored in queue `$1`. */
+  subscribers: `
+  select s.event, s.kind from ${schema}.subscription s, ${schema}.kind_defaults(s.kind) k where k.queue = $1 order by 1, 2`
 })
 
 export type MoveSql = ReturnType<typeof make>

@@ -40,7 +40,7 @@ export interface PlacedRow {
   readonly id: JobId
   readonly key: string | null
   readonly dedupe_key: string | null
-  /** Whether other jobs of the cell refer to it, so that it cannot move without them. */
+  /** Whether it belongs to other rows of the cell, so that it cannot move without them. */
   readonly linked: boolean
 }
 
@@ -55,9 +55,9 @@ export interface RunningRow extends PlacedRow {
   readonly started_at: number
 }
 
-/** Unfinished jobs of another queue that refer to jobs of a queue. */
+/** Unfinished jobs of another queue that refer to jobs of a queue, or jobs of the queue that cannot move. */
 export interface Tie {
-  readonly tie: "child" | "parent" | "batch"
+  readonly tie: "child" | "parent" | "batch" | "endpoint"
   readonly queue: string
   readonly other: string
   readonly jobs: number
@@ -95,7 +95,8 @@ interface Locked {
   readonly dedupe_key: string | null
   readonly execution: boolean
   readonly unfinished: boolean
-  readonly has_permit: boolean
+  /** Whether it asks its cell for a permit or waits for an event there. */
+  readonly asks: boolean
 }
 
 interface Sendable {
@@ -129,6 +130,8 @@ const on = ({ database }: Side) => {
   return { sql, rows, first, durably, schema: database.schema }
 }
 
+type Statements = ReturnType<typeof on>
+
 const uuids = SqlArrays.ofPlain
 const texts = SqlArrays.ofTexts
 
@@ -155,6 +158,7 @@ export const reads = (side: Side) => {
       Effect.map(rows<{ id: JobId }>(sql.companions, [texts(queues)]), (found) => found.map(({ id }) => id)),
     ties: (queues: ReadonlyArray<string>) => rows<Tie>(sql.ties, [texts(queues)]),
     count: (queue: string) => Effect.map(first<{ jobs: number }>(sql.count, [queue]), ({ jobs }) => jobs),
+    subscribers: (queue: string) => rows<{ event: string; kind: string }>(sql.subscribers, [queue]),
     schedules: (queue: string) => rows<{ name: string; origin: string }>(sql.schedules, [queue]),
     /** Ways of the jobs of interrupted moves that are here. */
     ways: (pending: ReadonlyArray<string>) =>
@@ -183,6 +187,14 @@ export const requeue = (
   return jobs.length === 0 ? Effect.void : Effect.asVoid(rows(sql.requeue, values))
 }
 
+/** Locks those of the jobs that are still held, or finished, for the rest of the transaction. */
+const lockJobs = ({ rows, sql }: Statements, ids: string, held: string) =>
+  Effect.gen(function* () {
+    yield* rows(sql.lockLinks, [ids])
+    yield* rows(sql.lockWaits, [ids])
+    return yield* rows<Locked>(sql.lock, [ids, held])
+  })
+
 const send = (side: Side, found: Sendable) =>
   Effect.gen(function* () {
     if (found.executions === "[]") return 0
@@ -205,10 +217,10 @@ const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, t
       Effect.gen(function* () {
         const copies = yield* target.rows<{ id: JobId; run_at: number }>(target.sql.dropCopies, [ids, held])
         const due = new Map(copies.map(({ id, run_at }) => [id, run_at]))
-        const changes = jobs.flatMap(({ dedupe_key, has_permit, id }) => {
+        const changes = jobs.flatMap(({ asks, dedupe_key, id }) => {
           const isTaken = dedupe_key !== null && taken.has(dedupe_key)
-          // Permits are those of a cell: the execution asks for a new one.
-          const runAt = has_permit ? now : due.get(id)
+          // Permits and events belong to a cell: the execution runs to ask the new one.
+          const runAt = asks ? now : due.get(id)
           if (!isTaken && runAt === undefined) return []
           const changed = isTaken ? { dedupe_key: null, dedupe_scope: null, dedupe_until: null } : {}
           return [{ id, due: runAt ?? null, changed }]
@@ -240,9 +252,7 @@ export const transfer = (from: Side, to: Side, way: Way, jobs: ReadonlyArray<Job
   return source.durably(
     Effect.gen(function* () {
       const ids = uuids(jobs)
-      yield* source.rows(source.sql.lockLinks, [ids])
-      yield* source.rows(source.sql.lockWaits, [ids])
-      const locked = yield* source.rows<Locked>(source.sql.lock, [ids, held])
+      const locked = yield* lockJobs(source, ids, held)
       const keys = locked.flatMap(({ dedupe_key }) => dedupe_key ?? [])
       const conflicts = yield* outside(
         target.rows<{ id: JobId | null; key: string | null }>(target.sql.conflicts, [ids, texts(keys), held])
@@ -320,12 +330,21 @@ export const back = (from: Side, to: Side, way: Way) =>
     for (;;) {
       const next = yield* source.rows<{ id: JobId }>(source.sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
       if (next.length === 0) return
-      const ids = next.map(({ id }) => id)
-      const copies = yield* target.rows<{ id: JobId }>(target.sql.copies, [uuids(ids), held])
-      // The copies first: afterwards only one cell has these jobs.
-      yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
-      const returned = ids.map((id) => ({ id, into: way.queue }))
-      yield* source.durably(requeue(from, held, returned))
+      yield* source.durably(
+        Effect.gen(function* () {
+          // Another command may be moving them: without the locks, this one would delete copies whose jobs it has deleted here.
+          const locked = yield* lockJobs(source, uuids(next.map(({ id }) => id)), held)
+          const ids = uuids(locked.map(({ id }) => id))
+          const copies = yield* outside(target.rows<{ id: JobId }>(target.sql.copies, [ids, held]))
+          // The copies first: afterwards only one cell has these jobs.
+          yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
+          yield* requeue(
+            from,
+            held,
+            locked.map(({ id }) => ({ id, into: way.queue }))
+          )
+        })
+      )
     }
   })
 
@@ -336,18 +355,19 @@ export const batches = (from: Side, to: Side) => {
   const moving = `${from.cell.name}>${to.cell.name}`
   return {
     hold: (held: ReadonlyArray<string>) => source.durably(source.rows(source.sql.holdBatches, [texts(held), moving])),
-    /** After all of their jobs have moved. */
+    /** Those whose jobs have all moved. */
     move: Effect.gen(function* () {
-      const { batches, rows } = yield* source.first<{ batches: number; rows: string | null }>(source.sql.dumpBatches, [
-        moving
-      ])
-      if (rows === null) return 0
+      const { ids, rows } = yield* source.first<{ ids: ReadonlyArray<JobId>; rows: string | null }>(
+        source.sql.dumpBatches,
+        [moving]
+      )
+      if (rows === null) return
       yield* target.durably(target.rows(target.sql.storeBatches, [rows]))
-      yield* source.durably(source.rows(source.sql.dropBatches, [moving]))
-      return batches
+      yield* source.durably(source.rows(source.sql.dropBatches, [uuids(ids)]))
     }),
-    release: target.durably(target.rows(target.sql.releaseBatches, [moving])),
-    back: source.durably(source.rows(source.sql.releaseBatches, [moving]))
+    release: target.durably(target.rows(target.sql.releaseBatches, [moving, true])),
+    /** Those whose jobs have returned. */
+    back: source.durably(source.rows(source.sql.releaseBatches, [moving, false]))
   }
 }
 

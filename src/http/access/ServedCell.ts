@@ -19,7 +19,12 @@ export class ServedCell extends Context.Reference<ServedCell>()("nightshift/http
 // A service forwards requests of its callers to another cell with the fleet token. Headers name the cell that is meant and the
 // caller; only this token makes them count.
 
-const headers = { cell: "x-nightshift-cell", caller: "x-nightshift-caller", role: "x-nightshift-role" } as const
+const headers = {
+  cell: "x-nightshift-cell",
+  caller: "x-nightshift-caller",
+  role: "x-nightshift-role",
+  agent: "x-agent"
+} as const
 
 const maxNameCharacters = 250
 
@@ -32,12 +37,13 @@ export const headersFor = (
   from: Cell,
   { mayAct, secret }: FleetConfig.FleetToken,
   to: Cell,
-  { role, who }: Pick<CallerFacts, "role" | "who">
+  { isAgent, role, who }: Pick<CallerFacts, "isAgent" | "role" | "who">
 ): Readonly<Record<string, string>> => ({
   authorization: `Bearer ${Redacted.value(secret)}`,
   [headers.cell]: to.name,
   [headers.caller]: encodeURIComponent(`${who}@${from.name}`),
-  [headers.role]: role === "admin" && mayAct ? "admin" : "viewer"
+  [headers.role]: role === "admin" && mayAct ? "admin" : "viewer",
+  ...(isAgent === true ? { [headers.agent]: "forwarded" } : {})
 })
 
 const callerIn = (request: Request): string => {
@@ -71,5 +77,6 @@ export const identify = (
         message: `This is cell ${membership?.cell.name}, but the request is for cell ${wanted}. Correct \`api\` of ${wanted} in the fleet file.`
       })
     const role = request.headers[headers.role] === "admin" && token.mayAct ? "admin" : "viewer"
-    return { who: callerIn(request), role, until: undefined, session: undefined, reason, forwarded: true }
+    const isAgent = request.headers[headers.agent] !== undefined
+    return { who: callerIn(request), role, isAgent, until: undefined, session: undefined, reason, forwarded: true }
   })

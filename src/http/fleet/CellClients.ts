@@ -14,6 +14,9 @@ export const longest = Duration.seconds(10)
 /** Requests to one cell that wait for a response. */
 const maxOpen = 64
 
+/** The largest response, which is kept in memory. */
+const maxResponse = { bytes: 64 * 1024 * 1024, text: "64 MiB" }
+
 /** Milliseconds between two attempts to reach a cell that is down. */
 const retryAfter = 1_000
 
@@ -34,7 +37,7 @@ export interface CellRequest {
   readonly method: string
   /** Path and query, from the prefix of the API. */
   readonly path: string
-  readonly caller: Pick<CallerFacts, "role" | "who">
+  readonly caller: Pick<CallerFacts, "isAgent" | "role" | "who">
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: Uint8Array<ArrayBuffer>
 }
@@ -66,6 +69,18 @@ const refusalOf = ({ headers, status }: Response): string | undefined => {
   if (status >= 300 && status < 400)
     return `its address redirects to ${headers.get("location")}; correct \`api\` in the fleet file`
   return undefined
+}
+
+/** Reads a response. What answers at the address may not be a cell, and never end. */
+const readAll = async ({ body }: Response): Promise<Uint8Array> => {
+  const pieces: Array<Uint8Array> = []
+  let size = 0
+  for await (const piece of body ?? []) {
+    size += piece.byteLength
+    if (size > maxResponse.bytes) throw new Error(`its response is larger than ${maxResponse.text}`)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
 }
 
 const isEvents = (response: Response) => response.headers.get("content-type")?.startsWith("text/event-stream") === true
@@ -108,7 +123,7 @@ const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell
         return {
           status: response.status,
           headers: response.headers,
-          body: stream ?? new Uint8Array(await response.arrayBuffer())
+          body: stream ?? (await readAll(response))
         }
       }
       const request = Effect.tryPromise({ try: send, catch: (error) => failed(causeOf(error), true) }).pipe(

@@ -148,7 +148,7 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           if ((yield* Caller).forwarded === true)
             return yield* new Misdirected({
-              message: "A cell does not ask other cells for a request that one of them sent."
+              message: "Only a request that no other cell has forwarded gets the figures of all cells."
             })
           const cards = yield* Effect.all(cells, { concurrency: "unbounded" })
           return {

@@ -7,6 +7,7 @@ import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { toIncomingMessage, toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Duration, Effect, Schedule, Schema, type Scope } from "effect"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import { RepeatedLines } from "../../core/RepeatedLines.js"
 import * as Body from "../Body.js"
 import * as Problem from "../Problem.js"
@@ -83,8 +84,7 @@ export const listen = (
       resume(new ListenFailed({ host, port, code: error.code ?? error.message, settings }))
     )
     server.listen(port, host, () => {
-      const shownHost = host.includes(":") ? `[${host}]` : host
-      resume(Effect.succeed(`http://${shownHost}:${(server.address() as AddressInfo).port}`))
+      resume(Effect.succeed(`http://${HttpUrl.hostText(host)}:${(server.address() as AddressInfo).port}`))
     })
   })
 
