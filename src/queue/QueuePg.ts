@@ -21,6 +21,7 @@ import { HeldLeases } from "./claim/HeldLeases.js"
 import * as NextDuePg from "./claim/NextDuePg.js"
 import * as DeadSessions from "./DeadSessions.js"
 import * as EndpointsPg from "./endpoints/EndpointsPg.js"
+import * as ErasurePg from "./erasure/ErasurePg.js"
 import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
@@ -319,7 +320,8 @@ export const layer: Layer.Layer<
       JobAdminPg.layer,
       OperationsPg.layer,
       EventsPg.layer,
-      EndpointsPg.layer
+      EndpointsPg.layer,
+      ErasurePg.layer
     )
   ),
   Layer.provideMerge(QueuesPg.layer),
