@@ -31,7 +31,9 @@ const order = workflow(
     await step.set("who", name)
     await step.tag({ customer: name })
     await step.run(`mail ${name}`, () => ({ to: name }), { undo: () => {} })
-    await step.stream("tokens", async ({ write }) => void (await write(name)))
+    await step.stream("tokens", async function* () {
+      yield name
+    })
     await step.all(`greet ${name}`, [name], (each) => greet({ name: each }))
     const { name: by } = await step.waitFor("approval")
     return `${name} by ${by}`

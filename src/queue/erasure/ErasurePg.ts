@@ -116,7 +116,7 @@ const make = Effect.gen(function* () {
         ? countOf(statements.count, [subject])
         : Effect.retry(transaction(eraseBatchOf(subject)), { times: 5, while: isContention }),
     quotes: (subject, act) =>
-      countOf(quotes[act], [ErasureSql.quotedText(subject), ErasureSql.quotedJson(subject)])
+      countOf(quotes[act], ErasureSql.patternsOf(subject))
   })
 })
 

@@ -1,4 +1,5 @@
 import { erasedKey, subjectKey } from "../../core/Subject.js"
+import { digestOf } from "../../database/SubjectText.js"
 
 // Statements that erase jobs. `$1` are the ids of jobs that have ended, which the transaction has locked.
 
@@ -109,11 +110,15 @@ export const make = (schema: string) => {
   }
 }
 
-/** A pattern of the text as a word. `$1` matches it in texts, `$2` in JSON. */
-const quoted = (text: string) => `(^|[^[:alnum:]])${text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}($|[^[:alnum:]])`
+/** A pattern of the subject as a word, or of its digest, which entries about deleted jobs have. */
+const quoted = (text: string, digest: string) =>
+  `(^|[^[:alnum:]])(${text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}|${digest})($|[^[:alnum:]])`
 
-export const quotedText = quoted
-export const quotedJson = (text: string): string => quoted(JSON.stringify(text).slice(1, -1))
+/** The parameters of the statements below: the pattern for texts, and for JSON. */
+export const patternsOf = (subject: string): readonly [string, string] => {
+  const digest = digestOf(subject)
+  return [quoted(subject, digest), quoted(JSON.stringify(subject).slice(1, -1), digest)]
+}
 
 /** Erases the places where operators have quoted a text. */
 export const quotes = (schema: string) => {
