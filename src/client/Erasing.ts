@@ -17,7 +17,9 @@ export interface EraseOptions {
 /** What was erased. */
 export interface ErasedView {
   /** Number of things that were erased, by what they are. */
-  readonly erased: Readonly<Record<"jobs" | "events" | "batches" | "schedules" | "uploads" | "copies" | "quotes", number>>
+  readonly erased: Readonly<
+    Record<"jobs" | "events" | "batches" | "schedules" | "uploads" | "copies" | "quotes", number>
+  >
   /** Up to 20 jobs that have not ended. Their data is still stored. */
   readonly unfinished: ReadonlyArray<{
     /** Id of the job. */

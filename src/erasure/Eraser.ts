@@ -55,10 +55,11 @@ export interface EraseOptions {
 }
 
 /** The subject is no text that a job can have. */
-export class InvalidSubject extends Expected<InvalidSubject>(400, { code: "INVALID_OPTION", field: "subject", exit: 2 })(
-  "InvalidSubject",
-  { reason: Schema.String }
-) {
+export class InvalidSubject extends Expected<InvalidSubject>(400, {
+  code: "INVALID_OPTION",
+  field: "subject",
+  exit: 2
+})("InvalidSubject", { reason: Schema.String }) {
   override get message(): string {
     return `subject ${this.reason}.`
   }
@@ -97,7 +98,9 @@ export const find = (subject: string): Effect.Effect<Found, InvalidSubject | Dat
     const digest = yield* digestOfValid(subject)
     const { erasure, results, sources } = yield* portsOf
     const { jobs: _, ...others } = { ...sources, ...results }
-    const counts = yield* Effect.all(Object.fromEntries(Object.entries(others).map(([name, of]) => [name, of(digest, "count")])))
+    const counts = yield* Effect.all(
+      Object.fromEntries(Object.entries(others).map(([name, of]) => [name, of(digest, "count")]))
+    )
     return {
       ...(yield* erasure.held(digest)),
       ...(counts as unknown as Record<keyof typeof others, number>),
@@ -138,7 +141,10 @@ export const erase = (
         if (open.length === 0) return
         // A job that ends in the meantime needs no cancel.
         for (const { id } of open)
-          yield* Effect.catchTags(admin.cancel(id), { JobNotFound: () => Effect.void, JobNotInState: () => Effect.void })
+          yield* Effect.catchTags(admin.cancel(id), {
+            JobNotFound: () => Effect.void,
+            JobNotInState: () => Effect.void
+          })
       }
     })
 

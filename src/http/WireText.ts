@@ -12,7 +12,8 @@ export const Text = Schema.String.annotations({ message: () => "must be text" })
 
 /** A subject, which the queue checks. */
 export const Subject: typeof Text = Text.annotations({
-  description: "Whose data this is, such as customer:42. Only a digest is stored. POST /erase removes the data of a subject."
+  description:
+    "Whose data this is, such as customer:42. Only a digest is stored. POST /erase removes the data of a subject."
 })
 
 /** JSON in a query parameter. */

@@ -58,7 +58,12 @@ export interface Firing {
 }
 
 /** The job of a firing. A workflow starts an execution, whose id is the same for every leader; so is the dedupe key of a job. */
-const firingJob = (job: NewJob, { name, subject }: StoredSchedule, isWorkflow: boolean, { key, meta, once }: Firing): NewJob => {
+const firingJob = (
+  job: NewJob,
+  { name, subject }: StoredSchedule,
+  isWorkflow: boolean,
+  { key, meta, once }: Firing
+): NewJob => {
   const made = { ...job, meta: { ...meta, ...subjectMeta(subject) } }
   if (isWorkflow) return executionJob({ ...made, execution: `${job.kind}/${name}/${key}` })
   return once ? { ...made, dedupe: { key: `schedule:${name}:${key}`, scope: "retained" } } : made

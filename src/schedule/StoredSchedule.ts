@@ -186,5 +186,7 @@ export const removed = (row: ScheduleRow, now: number): ScheduleRow | undefined 
 /** Returns the row to keep after the subject of a schedule was erased. */
 export const erased = (row: ScheduleRow, now: number): ScheduleRow | undefined => {
   const kept = removed(row, now)
-  return kept === undefined ? undefined : { ...kept, payload: null, subject: undefined, lastError: undefined, paused: true }
+  return kept === undefined
+    ? undefined
+    : { ...kept, payload: null, subject: undefined, lastError: undefined, paused: true }
 }

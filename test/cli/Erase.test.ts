@@ -32,7 +32,9 @@ describe("nightshift erase", () => {
       const shown = (yield* erase()).stdout
       expect(shown).toMatch(/\njobs, scheduled +1\njobs, pending +2\n/)
       expect(shown).toMatch(/\nevents +1\n\nNothing was changed\. Add --yes/)
-      expect(JSON.parse((yield* erase("--dry-run", "--json")).stdout)).toMatchObject({ found: { states: { pending: 2 } } })
+      expect(JSON.parse((yield* erase("--dry-run", "--json")).stdout)).toMatchObject({
+        found: { states: { pending: 2 } }
+      })
 
       // A pod that has just been killed.
       yield* query(`update nightshift.job set status = 'running', attempt = 1, started_at = now(), heartbeat_at = now(),
@@ -49,7 +51,10 @@ describe("nightshift erase", () => {
       })
       yield* query(`update nightshift.job set status = 'dead', dead_reason = 'cancelled', finished_at = now(),
         heartbeat_at = null, lease = null, pod_id = null where id = '${id}'`)
-      expect(yield* erase("--yes")).toMatchObject({ code: 0, stdout: expect.stringMatching(/^erased 1 jobs\nDead row/) })
+      expect(yield* erase("--yes")).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/^erased 1 jobs\nDead row/)
+      })
       const jobs = yield* query("select payload, key, meta ? 'subjectErasedAt' as erased from nightshift.job")
       expect(jobs).toEqual(Array.from({ length: 3 }, () => ({ payload: null, key: null, erased: true })))
       expect(yield* run("jobs", "requeue", id)).toMatchObject({

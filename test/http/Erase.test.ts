@@ -39,8 +39,9 @@ describe.each(backends)("on %s, /api/v1/erase", (store, layer) => {
       expect(first).toMatchObject({ erased: { jobs: 2, events: 1, batches: 1, schedules: 1 }, done: false })
       expect(first.unfinished).toMatchObject([{ kind: "greet", execution: `greet/${marker}`, asked: true }])
       expect(
-        (yield* admin("POST", `/api/v1/workflows/${encodeURIComponent(`greet/${marker}`)}/cancel`, { json: { now: true } }))
-          .status
+        (yield* admin("POST", `/api/v1/workflows/${encodeURIComponent(`greet/${marker}`)}/cancel`, {
+          json: { now: true }
+        })).status
       ).toBe(200)
       const second = (yield* admin("POST", path, { json: { subject } })).json
       expect(second).toMatchObject({ erased: { jobs: 1 }, unfinished: [], done: true })

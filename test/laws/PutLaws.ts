@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto"
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
+import type { UploadId } from "../../src/core/Ids.js"
+import { digestOf } from "../../src/database/SubjectText.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
 import { type Law, newWorkspace } from "./Inbox.js"
 

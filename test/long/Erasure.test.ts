@@ -23,18 +23,25 @@ const endless = job("endless", { payload: Named, queue: "erased" })
 const paid = event("paid", Named)
 const sold = event("sold", Named)
 
+const small = workflow("small", { payload: Named, queue: "erased" }, async ({ name }) => `small ${name}`)
+
 const order = workflow(
   "order",
-  { payload: Named, queue: "erased", signals: { approval: Named }, asks: { greeting: Named } },
+  {
+    payload: Named,
+    queue: "erased",
+    signals: { approval: Named },
+    asks: { greeting: { payload: Named, result: z.string() } }
+  },
   async ({ name }, step) => {
-    await step.answer("greeting", async (asked) => `hello ${asked.name}`)
+    step.answer("greeting", (asked) => `hello ${asked.name}`)
     await step.set("who", name)
     await step.tag({ customer: name })
     await step.run(`mail ${name}`, () => ({ to: name }), { undo: () => {} })
     await step.stream("tokens", async function* () {
       yield name
     })
-    await step.all(`greet ${name}`, [name], (each) => greet({ name: each }))
+    await step.all(`greet ${name}`, [name], (each) => small({ name: each }))
     const { name: by } = await step.waitFor("approval")
     return `${name} by ${by}`
   }
@@ -42,7 +49,7 @@ const order = workflow(
 
 const waiting = workflow("waiting", { payload: Named, queue: "erased" }, async ({ name }, step) => {
   await step.run("note", () => name, { undo: () => {} })
-  await step.waitForEvent("heard", paid, { match: { "data.name": `${name} never` } })
+  await step.waitForEvent(paid, { match: { "data.name": `${name} never` } })
 })
 
 /** Every row of every table as text, with the bytes of files in hexadecimal. */
@@ -98,10 +105,13 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
         again.handle(async ({ name }) => {
           throw new Error(`later for ${name}`)
         }),
-        endless.handle((_, { signal }) => new Promise((_, stop) => signal.addEventListener("abort", () => stop(signal.reason)))),
+        endless.handle(
+          (_, { signal }) => new Promise((_, stop) => signal.addEventListener("abort", () => stop(signal.reason)))
+        ),
         on(paid, { as: "receipt", queue: "erased" }, async ({ name }) => ({ receipt: name })),
         on(sold, { as: "digest", queue: "erased", debounce: "1h" }, async () => {}),
         on(sold, { as: "joined", queue: "erased", debounce: "200ms" }, async (all) => all.map(({ name }) => name)),
+        small,
         order,
         waiting
       ]
@@ -111,8 +121,17 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
       const fill = async (name: string, own: string) => {
         const payload = { name }
         const options = { subject: own }
-        await shift.enqueue(greet, payload, { ...options, key: name, meta: { about: name }, dedupe: { key: name, scope: "retained" } })
-        await shift.enqueueMany(greet, Array.from({ length: 120 }, () => payload), { subject: () => own })
+        await shift.enqueue(greet, payload, {
+          ...options,
+          key: name,
+          meta: { about: name },
+          dedupe: { key: name, scope: "retained" }
+        })
+        await shift.enqueueMany(
+          greet,
+          Array.from({ length: 120 }, () => payload),
+          { subject: () => own }
+        )
         await shift.enqueue(fail, payload, { ...options, key: name })
         await shift.enqueue(again, payload, options)
         await shift.enqueue(greet, payload, { ...options, delay: "1d", key: `${name} later` })
@@ -124,12 +143,13 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
         expect(await run.result()).toBe(`${name} by ${name}`)
         await run.signal("approval", { name: `${name} once more` })
         await shift.start(waiting, payload, { ...options, key: name })
-        await shift.schedules.put(
-          greet.schedule(own.replace(/\W/g, "-"), { cron: "0 0 1 1 *", payload, ...options })
-        )
+        await shift.schedules.put(greet.schedule(own.replace(/\W/g, "-"), { cron: "0 0 1 1 *", payload, ...options }))
         const batch = {
           name: `batch of ${name}`,
-          jobs: [{ kind: "greet", payload }, { kind: "greet", payload, delay: "1d" }],
+          jobs: [
+            { kind: "greet", payload },
+            { kind: "greet", payload, delay: "1d" }
+          ],
           followUp: { kind: "greet", payload },
           ...options
         }
@@ -175,11 +195,11 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
       ])
         expect(tables(before, marker), table).toContain(table)
       expect(tables(before, subject)).toContain("audit")
-      const ended = "select id, kind, queue, status, dead_reason, attempt, created_at, finished_at from nightshift.job where finished_at is not null order by id"
-      const [jobsBefore, batchesBefore] = yield* Effect.promise(async () => [
-        (await client.query(ended)).rows,
-        (await client.query("select id, total from nightshift.batch order by id")).rows
-      ])
+      const ended =
+        "select id, kind, queue, status, dead_reason, attempt, created_at, finished_at from nightshift.job where finished_at is not null order by id"
+      const batches = "select id, total from nightshift.batch order by id"
+      const jobsBefore = (yield* Effect.promise(() => client.query(ended))).rows
+      const batchesBefore = (yield* Effect.promise(() => client.query(batches))).rows
       const kept = linesWith(before, other)
 
       const args = ["erase", "--subject", subject, "--yes", "--reason", `request of ${subject}`]
@@ -210,11 +230,11 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
       const jobsAfter = (yield* Effect.promise(() => client.query(ended))).rows
       const now = new Map(jobsAfter.map((row) => [row.id, row]))
       expect(jobsBefore.map(({ id }) => now.get(id))).toEqual(jobsBefore)
-      expect((yield* Effect.promise(() => client.query("select id, total from nightshift.batch order by id"))).rows).toEqual(
-        batchesBefore
-      )
+      expect((yield* Effect.promise(() => client.query(batches))).rows).toEqual(batchesBefore)
       const open = yield* Effect.promise(() =>
-        client.query("select kind, dead_reason from nightshift.job where meta ? 'subjectErasedAt' and kind in ('endless', 'waiting', 'again')")
+        client.query(
+          "select kind, dead_reason from nightshift.job where meta ? 'subjectErasedAt' and kind in ('endless', 'waiting', 'again')"
+        )
       )
       expect(open.rows.filter(({ kind }) => kind !== "again")).toEqual([
         { kind: "waiting", dead_reason: "cancelled" },
@@ -232,7 +252,10 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
       const shown = yield* Nightshift.run(["erase", "--subject", subject], { cwd, env })
       expect(shown.stdout).toMatch(/^Nothing is stored of sha256:/)
       const audit = yield* Effect.promise(() => api("GET", "/api/v1/audit?act=subject.erase"))
-      expect(audit.json.entries[0]).toMatchObject({ act: "subject.erase", target: expect.stringMatching(/^sha256:\w{12}$/) })
+      expect(audit.json.entries[0]).toMatchObject({
+        act: "subject.erase",
+        target: expect.stringMatching(/^sha256:\w{12}$/)
+      })
     })
   )
 })

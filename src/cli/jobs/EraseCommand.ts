@@ -28,7 +28,12 @@ const show = (subject: string, json: boolean, acts: boolean) =>
     if (json) return yield* printJson(foundView(subject, found))
     if (Eraser.isNothing(found)) return yield* Console.log(`Nothing is stored of ${shortOf(digestOf(subject))}.`)
     const rows = foundRows(found).filter(([, count]) => count > 0)
-    yield* printText(table(["STORED", "COUNT"], rows.map(([name, count]) => [name, String(count)])))
+    yield* printText(
+      table(
+        ["STORED", "COUNT"],
+        rows.map(([name, count]) => [name, String(count)])
+      )
+    )
     if (acts) yield* Console.log("\nNothing was changed. Add --yes to erase it; this cannot be undone.")
   })
 
@@ -53,8 +58,9 @@ const erase = (given: {
         yield* Console.log("Dead row versions stay until the next vacuum, and backups as long as you keep them.")
       return
     }
-    const open = pass.unfinished.map(({ execution, id, kind, running }) =>
-      `${printable(execution ?? kind)} (job ${id}) ${running ? "runs" : "has not ended"}: its data is still stored.`
+    const open = pass.unfinished.map(
+      ({ execution, id, kind, running }) =>
+        `${printable(execution ?? kind)} (job ${id}) ${running ? "runs" : "has not ended"}: its data is still stored.`
     )
     return yield* new SomeFailed({
       reasons: [
@@ -65,7 +71,8 @@ const erase = (given: {
   })
 
 export const command = QueueCommand.make({
-  about: "Erase the data of a person or customer: what its jobs, executions, events, batches, schedules and uploads hold.",
+  about:
+    "Erase the data of a person or customer: what its jobs, executions, events, batches, schedules and uploads hold.",
   options: {
     subject: Input.required(Input.text, "Whose data, as it was passed to enqueue, start and publish: customer:42."),
     dryRun: Input.flag("Only show what is stored."),

@@ -218,7 +218,11 @@ export const layer: Layer.Layer<
         )
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
-            const { force, attempts, queue, subject, ...given } = yield* Body.decoded(request, CreateRequest, maxBodyBytes)
+            const { force, attempts, queue, subject, ...given } = yield* Body.decoded(
+              request,
+              CreateRequest,
+              maxBodyBytes
+            )
             if (force !== true) yield* checkJob(given.kind, given.payload)
             const made = yield* schedules
               .create({

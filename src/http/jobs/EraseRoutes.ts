@@ -25,7 +25,8 @@ const EraseRequest = Schema.Struct({
   running: WireText.optional(
     Eraser.WhenRunning.annotations({
       ...WireText.withMessage("must be cancel or skip"),
-      description: "Jobs that have not ended: cancel them, and erase them when they have ended, or leave them alone. [cancel]"
+      description:
+        "Jobs that have not ended: cancel them, and erase them when they have ended, or leave them alone. [cancel]"
     })
   ),
   reason: WireText.optional(WireText.Text.annotations({ description: "Recorded in the audit log." }))
@@ -107,19 +108,21 @@ export const erasedView = (given: string, { done, erased, unfinished }: Eraser.P
   done
 })
 
-export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "erase">, never, Eraser.Ports | Audit> =
-  HttpApiBuilder.group(apiOf(group), "erase", (handlers) =>
-    Effect.gen(function* () {
-      const ports = yield* Effect.context<Eraser.Ports | Audit>()
-      return handlers.handleRaw("erase", ({ request }) =>
-        Effect.gen(function* () {
-          const { dryRun, reason, running = "cancel", subject } = yield* Body.decoded(request, EraseRequest, maxBodyBytes)
-          if (dryRun === true)
-            return HttpServerResponse.unsafeJson(foundView(subject, yield* Eraser.find(subject)))
-          const caller = yield* Caller
-          const options = { running, who: caller.who, reason: reason ?? caller.reason }
-          return HttpServerResponse.unsafeJson(erasedView(subject, yield* Eraser.erase(subject, options)))
-        }).pipe(Effect.provide(ports))
-      )
-    })
-  )
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "erase">,
+  never,
+  Eraser.Ports | Audit
+> = HttpApiBuilder.group(apiOf(group), "erase", (handlers) =>
+  Effect.gen(function* () {
+    const ports = yield* Effect.context<Eraser.Ports | Audit>()
+    return handlers.handleRaw("erase", ({ request }) =>
+      Effect.gen(function* () {
+        const { dryRun, reason, running = "cancel", subject } = yield* Body.decoded(request, EraseRequest, maxBodyBytes)
+        if (dryRun === true) return HttpServerResponse.unsafeJson(foundView(subject, yield* Eraser.find(subject)))
+        const caller = yield* Caller
+        const options = { running, who: caller.who, reason: reason ?? caller.reason }
+        return HttpServerResponse.unsafeJson(erasedView(subject, yield* Eraser.erase(subject, options)))
+      }).pipe(Effect.provide(ports))
+    )
+  })
+)

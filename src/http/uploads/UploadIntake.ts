@@ -15,7 +15,14 @@ import { Storage } from "../../uploads/Storage.js"
 import type { Upload } from "../../uploads/Upload.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import type { Bearer } from "../access/WorkspaceAuth.js"
-import { BadRequest, BodyTooLarge, JobKindMissing, RequestTimedOut, type Unauthorized, UploadsBusy } from "../RequestErrors.js"
+import {
+  BadRequest,
+  BodyTooLarge,
+  JobKindMissing,
+  RequestTimedOut,
+  type Unauthorized,
+  UploadsBusy
+} from "../RequestErrors.js"
 import * as FilesReader from "./FilesReader.js"
 import { boundaryOf } from "./MultipartParser.js"
 
@@ -113,11 +120,7 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         })
       )
 
-    const publish = (
-      { stillMay, workspace }: Bearer,
-      drafts: ReadonlyArray<WholeDraft>,
-      subject: string | undefined
-    ) =>
+    const publish = ({ stillMay, workspace }: Bearer, drafts: ReadonlyArray<WholeDraft>, subject: string | undefined) =>
       transactions.run(
         Effect.gen(function* () {
           yield* stillMay

@@ -1,7 +1,7 @@
 import { Clock, Duration, Effect, FiberRef, Layer, Option, Schema } from "effect"
 import { type BatchId, type JobId, makeGenerator } from "../../core/Ids.js"
-import { FollowUp } from "../../core/StoredJob.js"
 import { ownSubject } from "../../core/OwnSubject.js"
+import { FollowUp } from "../../core/StoredJob.js"
 import type { SubjectDigest } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
@@ -154,7 +154,9 @@ const make = Effect.gen(function* () {
       const batch = toBatch(row)
       const { unfinished: _, ...counts } = batch.counts
       const followUpId: JobId | undefined =
-        batch.followUp === undefined ? undefined : (yield* queue.enqueue([followUpJob(batch.followUp, batch, row.subject ?? undefined)]))[0]?.id
+        batch.followUp === undefined
+          ? undefined
+          : (yield* queue.enqueue([followUpJob(batch.followUp, batch, row.subject ?? undefined)]))[0]?.id
       yield* mapErrors(sql`update ${table} set closed_at = ${instant(now)}, counts = ${JSON.stringify(counts)}::jsonb,
         follow_up_id = ${followUpId ?? null} where id = ${id}`)
       return { isClosed: true }

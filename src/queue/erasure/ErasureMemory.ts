@@ -20,7 +20,11 @@ const make = Effect.gen(function* () {
 
   /** Erases the journal of an execution. Its steps and links to children stay, with numbers as names. */
   const eraseJournal = (row: JobRow, execution: string) => {
-    const [steps, links, lifetime] = [workflows.stepsOf(row.id), workflows.linksOf(execution), workflows.lifetimes.of(row.id)]
+    const [steps, links, lifetime] = [
+      workflows.stepsOf(row.id),
+      workflows.linksOf(execution),
+      workflows.lifetimes.of(row.id)
+    ]
     const names = [...new Set([...steps, ...links].map(({ name }) => name))]
     const numbered = (name: string) => `step ${names.indexOf(name) + 1}`
     workflows.unlink(execution)

@@ -54,7 +54,10 @@ const make = Effect.gen(function* () {
   const forgetTurns = (jobs: ReadonlyArray<LockedRow>) =>
     Effect.gen(function* () {
       const keyed = jobs.filter(({ key }) => key !== null)
-      const keys = [SqlArrays.ofTexts(keyed.map(({ queue }) => queue)), SqlArrays.ofTexts(keyed.map(({ key }) => key ?? ""))]
+      const keys = [
+        SqlArrays.ofTexts(keyed.map(({ queue }) => queue)),
+        SqlArrays.ofTexts(keyed.map(({ key }) => key ?? ""))
+      ]
       if (keyed.length === 0 || (yield* mapErrors(sql.unsafe(statements.hasTurns, keys))).length === 0) return
       yield* mapErrors(sql.unsafe(exclusiveLock))
       yield* mapErrors(sql.unsafe(statements.turns, keys))
@@ -66,9 +69,7 @@ const make = Effect.gen(function* () {
       if (chosen.length === 0) return 0
       const candidates = chosen.map(({ id }) => id)
       yield* counted.lock("end", candidates)
-      const jobs = yield* mapErrors(
-        sql.unsafe<LockedRow>(statements.lock, [subject, SqlArrays.ofPlain(candidates)])
-      )
+      const jobs = yield* mapErrors(sql.unsafe<LockedRow>(statements.lock, [subject, SqlArrays.ofPlain(candidates)]))
       const ids = SqlArrays.ofPlain(jobs.map(({ id }) => id))
       yield* forgetTurns(jobs)
       const keys = yield* mapErrors(sql.unsafe<{ text: string }>(statements.keys, [ids]))
@@ -107,7 +108,10 @@ const make = Effect.gen(function* () {
     unfinished: (subject, limit) =>
       Effect.map(
         mapErrors(
-          sql.unsafe<Omit<Unfinished, "execution"> & { execution: string | null }>(statements.unfinished, [subject, limit])
+          sql.unsafe<Omit<Unfinished, "execution"> & { execution: string | null }>(statements.unfinished, [
+            subject,
+            limit
+          ])
         ),
         (rows) => rows.map((row) => ({ ...row, execution: row.execution ?? undefined }))
       ),
@@ -115,8 +119,7 @@ const make = Effect.gen(function* () {
       act === "count"
         ? countOf(statements.count, [subject])
         : Effect.retry(transaction(eraseBatchOf(subject)), { times: 5, while: isContention }),
-    quotes: (subject, act) =>
-      countOf(quotes[act], ErasureSql.patternsOf(subject))
+    quotes: (subject, act) => countOf(quotes[act], ErasureSql.patternsOf(subject))
   })
 })
 

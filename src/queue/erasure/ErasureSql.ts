@@ -7,7 +7,15 @@ import { digestOf } from "../../database/SubjectText.js"
 const ofSubject = `meta ? '${subjectKey}' and meta->>'${subjectKey}' = $1`
 
 /** Tables whose rows belong to a job and have nothing that stays. */
-const deleted = ["job_log", "follow_up_due", "job_undo", "workflow_stream", "workflow_chunk", "workflow_tag", "workflow_permit"]
+const deleted = [
+  "job_log",
+  "follow_up_due",
+  "job_undo",
+  "workflow_stream",
+  "workflow_chunk",
+  "workflow_tag",
+  "workflow_permit"
+]
 
 /** New names of steps are written in two statements: the first gives names that no step has. */
 const marked = "chr(1) || names.number"
@@ -91,7 +99,11 @@ export const make = (schema: string) => {
     dedupe_scope = case when j.woken is not null then 'retained' end, dedupe_until = null
   from old where j.id = old.id`,
     renameSteps: renamed("workflow_step", "job_id", "any($1::uuid[])"),
-    renameLinks: renamed("workflow_child", "parent", "any(array(select 'erased:' || id from unnest($1::uuid[]) as id))"),
+    renameLinks: renamed(
+      "workflow_child",
+      "parent",
+      "any(array(select 'erased:' || id from unnest($1::uuid[]) as id))"
+    ),
 
     /** The keys and dedupe keys of the jobs `$1`. */
     keys: `

@@ -2,8 +2,8 @@ import { Duration, Effect, Either, FiberRef, Layer } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { idleUntil } from "../../core/Loop.js"
-import { stateOf } from "../../core/StoredJob.js"
 import { ownSubject } from "../../core/OwnSubject.js"
+import { stateOf } from "../../core/StoredJob.js"
 import { subjectMeta } from "../../core/Subject.js"
 import { Hints } from "../../database/Hints.js"
 import { enqueueAll } from "../enqueue/EnqueueMemory.js"
@@ -13,7 +13,7 @@ import { Kinds, type RegisteredKind } from "../Kinds.js"
 import { type Decide, Routes, routed } from "../settings/Routes.js"
 import * as SignalValuesMemory from "../workflow/SignalValuesMemory.js"
 import { WorkflowTable } from "../workflow/WorkflowTableMemory.js"
-import type { EventJob, StoredEvent, Subscription } from "./Event.js"
+import type { EventJob, Subscription } from "./Event.js"
 import {
   checked,
   checkedId,
@@ -136,21 +136,30 @@ const make = Effect.gen(function* () {
     Effect.flatMap(
       Effect.flatMap(FiberRef.get(ownSubject), (own) => checked(given, own)),
       (all) =>
-      changing((now, known, queueOf) =>
-        all.map(({ data, id: ownId, key, name, subject }) => {
-          const first = ownId === undefined ? undefined : ownIds.get(keyOf(name, ownId))
-          if (first !== undefined) return { id: first, outcome: "repeated" as const, jobs: 0 }
-          const id = jobs.ids.plain(now)
-          const event: EventRow = { id, name, publishedAt: now, key, ownId, subject, data: JSON.parse(data), ...unseen }
-          set(events, id, event)
-          if (ownId !== undefined) set(ownIds, keyOf(name, ownId), id)
-          const made = subscribersOf(name).filter(
-            (each) => fits(each, event) && receive(event, each, known, now, queueOf)
-          )
-          endWaits(event, now)
-          return { id, outcome: "published" as const, jobs: made.length }
-        })
-      )
+        changing((now, known, queueOf) =>
+          all.map(({ data, id: ownId, key, name, subject }) => {
+            const first = ownId === undefined ? undefined : ownIds.get(keyOf(name, ownId))
+            if (first !== undefined) return { id: first, outcome: "repeated" as const, jobs: 0 }
+            const id = jobs.ids.plain(now)
+            const event: EventRow = {
+              id,
+              name,
+              publishedAt: now,
+              key,
+              ownId,
+              subject,
+              data: JSON.parse(data),
+              ...unseen
+            }
+            set(events, id, event)
+            if (ownId !== undefined) set(ownIds, keyOf(name, ownId), id)
+            const made = subscribersOf(name).filter(
+              (each) => fits(each, event) && receive(event, each, known, now, queueOf)
+            )
+            endWaits(event, now)
+            return { id, outcome: "published" as const, jobs: made.length }
+          })
+        )
     )
 
   const isAnyOpen = () => [...subscriptions.values()].some(({ fillFromAt }) => fillFromAt !== undefined)

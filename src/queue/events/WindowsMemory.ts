@@ -1,7 +1,7 @@
 import { Array as Arrays } from "effect"
 import type { JobId } from "../../core/Ids.js"
-import type { NewJob } from "../NewJob.js"
 import { type SubjectDigest, subjectMeta } from "../../core/Subject.js"
+import type { NewJob } from "../NewJob.js"
 import type { StoredEvent, Window } from "./Event.js"
 import { maxWindowBytes, nextLook, windowJobIdOf } from "./Events.js"
 import { valueAt } from "./Match.js"
@@ -31,7 +31,13 @@ export interface Part {
 export const of = (event: Event, kind: string, { by }: Window): WindowedEvent => ({
   event,
   kind,
-  bucket: JSON.stringify([event.name, kind, event.key ?? null, by.map((path) => valueAt(event.data, path)), event.subject])
+  bucket: JSON.stringify([
+    event.name,
+    kind,
+    event.key ?? null,
+    by.map((path) => valueAt(event.data, path)),
+    event.subject
+  ])
 })
 
 /** The payload and `meta` of a job with several events. */

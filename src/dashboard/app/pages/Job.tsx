@@ -103,8 +103,8 @@ const JobData = ({ job }: { readonly job: JobView }) => {
     return (
       <Card name="payload">
         <p>
-          Erased on {instantText(new Date(erasedAt))}. The job keeps its state, its attempts and its times, and cannot run
-          again.
+          Erased on {instantText(new Date(erasedAt))}. The job keeps its state, its attempts and its times, and cannot
+          run again.
         </p>
       </Card>
     )
