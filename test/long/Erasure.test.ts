@@ -90,7 +90,7 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
         return { status: response.status, json: text === "" ? undefined : JSON.parse(text), text }
       }
       const shift = yield* Effect.acquireRelease(
-        Effect.promise(() => connect(service.database)),
+        Effect.promise(() => connect(service.database, { log: false })),
         (open) => Effect.promise(() => open.close())
       )
       const handlers = [
@@ -153,7 +153,7 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
           followUp: { kind: "greet", payload },
           ...options
         }
-        expect((await api("POST", "/api/v1/batches", batch, { "idempotency-key": own })).status).toBe(201)
+        expect((await api("POST", "/api/v1/batches", batch, { "idempotency-key": `batch ${own}` })).status).toBe(201)
         const form = new FormData()
         form.append("files", new Blob([`letter of ${name}`]), `${name}.txt`)
         const upload = await fetch(`${service.url}/uploads/acme`, {
@@ -213,8 +213,8 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
           MOVE_KILL_AT: String(at),
           MOVE_KILL_WHEN: place % 2 === 0 ? "before" : "after"
         }
-        const { code, signal } = yield* Nightshift.run(args, { cwd, env })
-        expect(code === 0 || signal === "SIGKILL", `exit code ${code}`).toBe(true)
+        const { code, signal, stderr } = yield* Nightshift.run(args, { cwd, env })
+        expect(code === 0 || signal === "SIGKILL", `exit code ${code}: ${stderr}`).toBe(true)
         if (signal === "SIGKILL") kills += 1
       }
       expect(kills).toBeGreaterThan(2)

@@ -58,8 +58,10 @@ const make = Effect.gen(function* () {
         SqlArrays.ofTexts(keyed.map(({ queue }) => queue)),
         SqlArrays.ofTexts(keyed.map(({ key }) => key ?? ""))
       ]
-      if (keyed.length === 0 || (yield* mapErrors(sql.unsafe(statements.hasTurns, keys))).length === 0) return
-      yield* mapErrors(sql.unsafe(exclusiveLock))
+      if (keyed.length === 0) return
+      const queues = yield* mapErrors(sql.unsafe<{ queue: string }>(statements.queuesWithTurns, keys))
+      if (queues.length === 0) return
+      for (const { queue } of queues) yield* mapErrors(sql.unsafe(exclusiveLock, [queue]))
       yield* mapErrors(sql.unsafe(statements.turns, keys))
     })
 

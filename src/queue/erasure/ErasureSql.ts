@@ -56,9 +56,12 @@ export const make = (schema: string) => {
   select id, queue, key, case when woken is not null then dedupe_key end as execution from ${schema}.job
   where ${ofSubject} and finished_at is not null and id = any($2::uuid[]) order by id desc for update`,
 
-    /** Keys that no job needs any more, of the queues `$1` and keys `$2`. The caller has stopped all claims. */
-    hasTurns: `
-  select from ${schema}.key_turn t join unnest($1::text[], $2::text[]) as k(queue, key) on t.queue = k.queue and t.key = k.key limit 1`,
+    /** The queues that have turns of these keys: queues `$1` and keys `$2`, in parallel. */
+    queuesWithTurns: `
+  select distinct t.queue from ${schema}.key_turn t
+  join unnest($1::text[], $2::text[]) as k(queue, key) on t.queue = k.queue and t.key = k.key order by 1`,
+
+    /** Deletes the turns of keys that no job needs any more. The caller has stopped all claims of the queues. */
     turns: `
   delete from ${schema}.key_turn t using unnest($1::text[], $2::text[]) as k(queue, key)
   where t.queue = k.queue and t.key = k.key and not exists (
