@@ -26,9 +26,13 @@ export type WhenRunning = typeof WhenRunning.Type
 export interface Counts {
   /** Jobs and executions. */
   readonly jobs: number
+  /** Published events. */
   readonly events: number
+  /** Batches, whose names and follow-ups are erased. */
   readonly batches: number
+  /** Schedules, which are removed. */
   readonly schedules: number
+  /** Files of the upload inbox. */
   readonly uploads: number
   /** Copies kept for the undo of actions. */
   readonly copies: number
@@ -41,6 +45,7 @@ export interface Found extends Omit<Counts, "jobs">, HeldByJobs {}
 
 /** What one call has done. */
 export interface Pass {
+  /** Number of things that were erased. */
   readonly erased: Counts
   /** Some of the jobs that have not ended: their data is still stored. */
   readonly unfinished: ReadonlyArray<Unfinished>
@@ -48,9 +53,13 @@ export interface Pass {
   readonly done: boolean
 }
 
+/** How a subject is erased, and by whom. */
 export interface EraseOptions {
+  /** What happens to jobs that have not ended. */
   readonly running: WhenRunning
+  /** Who erases, for the audit log. */
   readonly who: string
+  /** Why, for the audit log. [none] */
   readonly reason?: string | undefined
 }
 
@@ -59,7 +68,10 @@ export class InvalidSubject extends Expected<InvalidSubject>(400, {
   code: "INVALID_OPTION",
   field: "subject",
   exit: 2
-})("InvalidSubject", { reason: Schema.String }) {
+})("InvalidSubject", {
+  /** What is wrong with the subject, as the end of a sentence. */
+  reason: Schema.String
+}) {
   override get message(): string {
     return `subject ${this.reason}.`
   }
@@ -180,7 +192,10 @@ export const erase = (
 /** Calls `erase` until it is done, or the deadline in milliseconds has passed. Jobs that run need time to stop. */
 export const eraseUntil = (
   subject: string,
-  options: EraseOptions & { readonly deadline: number }
+  options: EraseOptions & {
+    /** How long to wait for jobs that have not ended, in milliseconds. */
+    readonly deadline: number
+  }
 ): Effect.Effect<Pass, InvalidSubject | DatabaseError, Ports> =>
   Effect.gen(function* () {
     const end = (yield* Clock.currentTimeMillis) + options.deadline

@@ -34,7 +34,7 @@ export class JobNotInState extends Expected<JobNotInState>(409, { code: "JOB_STA
   erasedAt: Schema.optional(Schema.Number)
 }) {
   override get message(): string {
-    if (this.erasedAt !== undefined)
+    if (typeof this.erasedAt === "number")
       return `Job ${this.id} cannot run again: its data was erased on ${new Date(this.erasedAt).toISOString().slice(0, 10)}. Store a new job.`
     return `Job ${this.id} is ${this.state}: ${this.act} needs a job that is ${joinOr(this.allowed)}.`
   }

@@ -19,6 +19,7 @@ export interface HeldByJobs {
   readonly streams: number
   /** Signals, asks, heartbeats and other waits of executions. */
   readonly waits: number
+  /** Tags of executions. */
   readonly tags: number
 }
 
@@ -40,6 +41,7 @@ export interface Unfinished {
 export class Erasure extends Context.Tag("nightshift/queue/Erasure")<
   Erasure,
   {
+    /** Counts what is stored of the jobs of the subject. */
     readonly held: (subject: SubjectDigest) => Effect.Effect<HeldByJobs, DatabaseError>
 
     /** Jobs of the subject that have not ended, those that were not asked to stop first. */
