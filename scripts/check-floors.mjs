@@ -10,7 +10,7 @@ const floors = [
   ["database", "telemetry"],
   ["queue", "uploads", "cluster", "rate-limits", "access", "history"],
   ["handlers", "schedule"],
-  ["gateway"],
+  ["gateway", "erasure"],
   ["worker"],
   ["fleet"],
   ["http", "workflow"],
@@ -27,7 +27,7 @@ const inside = {
   queue: [
     ["settings", "search", "logs"],
     ["workflow"],
-    ["claim", "admin", "why"],
+    ["claim", "admin", "why", "erasure"],
     ["handoff"],
     ["enqueue"],
     ["batch", "events", "endpoints"]

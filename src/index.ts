@@ -18,6 +18,8 @@ export { Database } from "./database/Database.js"
 export { DatabaseTime } from "./database/DatabaseClock.js"
 export { DatabaseConflict, type DatabaseError, DatabaseFault, DatabaseUnavailable } from "./database/DatabaseError.js"
 export { Hints } from "./database/Hints.js"
+/** Erases the data of a subject: `Eraser.find` counts it, `Eraser.eraseUntil` erases it. */
+export * as Eraser from "./erasure/Eraser.js"
 /** The queue over several cells, each of which is a complete Nightshift. */
 export * as Fleet from "./fleet/FleetClient.js"
 /** Handlers that send the jobs of a kind to a URL, as signed requests. */
@@ -44,6 +46,7 @@ export { Operations } from "./queue/admin/Operations.js"
 export { Batches } from "./queue/batch/Batches.js"
 export { type Endpoint, EndpointNotFound, InvalidEndpoint } from "./queue/endpoints/Endpoint.js"
 export { Endpoints } from "./queue/endpoints/Endpoints.js"
+export { Erasure } from "./queue/erasure/Erasure.js"
 export { EventNotFound, Events, InvalidEvent, NotSubscribed } from "./queue/events/Events.js"
 export { DirectHandoff } from "./queue/handoff/DirectHandoff.js"
 /** Kinds of jobs, and how to enqueue them and wait for their results. */

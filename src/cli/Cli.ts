@@ -20,6 +20,7 @@ const commands: Readonly<Record<string, () => Promise<{ readonly command: Comman
   workflows: () => import("./workflows/WorkflowsCommand.js"),
   queues: () => import("./queues/QueuesCommand.js"),
   schedules: () => import("./schedules/SchedulesCommand.js"),
+  erase: () => import("./jobs/EraseCommand.js"),
   uploads: () => import("./uploads/UploadsCommand.js"),
   bots: () => import("./bots/BotsCommand.js"),
   migrate: () => import("./MigrateCommand.js"),

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import type { Database } from "../database/Database.js"
 import * as CommonOptions from "./CommonOptions.js"
 import * as Command from "./kit/Command.js"
 import * as Input from "./kit/Input.js"
@@ -12,13 +13,13 @@ interface Common extends CommonOptions.DatabaseGiven {
 /** Provides the services of the database that the options name. */
 export const onDatabase =
   (given: CommonOptions.DatabaseGiven) =>
-  <A, E>(work: Effect.Effect<A, E, QueueLayer.QueueServices>) =>
+  <A, E>(work: Effect.Effect<A, E, QueueLayer.QueueServices | Database>) =>
     work.pipe(Effect.provide(QueueLayer.layerForCommand), Settings.configured(CommonOptions.databaseFlags(given)))
 
 /** A command on the database, with the options for the database and for JSON. */
 export const make = <A = {}, O = {}>(
   spec: Omit<Command.Spec<A, O>, "run"> & {
-    readonly run: (given: A & O & Common) => Effect.Effect<unknown, unknown, QueueLayer.QueueServices>
+    readonly run: (given: A & O & Common) => Effect.Effect<unknown, unknown, QueueLayer.QueueServices | Database>
   }
 ): Command.Command =>
   Command.make<A, O & Common>({

@@ -24,6 +24,8 @@ export interface BatchOptions {
   readonly name?: string | undefined
   /** Runs once when all jobs have ended: `otherJob.followUp(…)`. Its `meta.batch` has the counts. */
   readonly followUp?: FollowUp | undefined
+  /** Whose data the batch holds, such as `customer:42`: that of all its jobs and of the follow-up, unless a job names another. [none] */
+  readonly subject?: string | undefined
   /** A UUID. Makes the call idempotent: repeat it with the same id if the response was lost. */
   readonly id?: string | undefined
 }
@@ -44,7 +46,7 @@ export interface BatchAdmin {
 }
 
 const listOptions = namesOf<Listing.ListOptions>({ limit: 0 })
-const known = namesOf<BatchOptions>({ name: 0, followUp: 0, id: 0 })
+const known = namesOf<BatchOptions>({ name: 0, followUp: 0, subject: 0, id: 0 })
 
 const fieldsOf = PlainFields.of(Response.BatchView)
 

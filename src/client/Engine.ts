@@ -3,6 +3,7 @@ import { makeGenerator } from "../core/Ids.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { Endpoints } from "../queue/endpoints/Endpoints.js"
+import type { Erasure } from "../queue/erasure/Erasure.js"
 import type { Events } from "../queue/events/Events.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
 import type { Kinds } from "../queue/Kinds.js"
@@ -16,6 +17,7 @@ import type { Transactions } from "../queue/Transactions.js"
 import type { JobDiagnosis } from "../queue/why/JobDiagnosis.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import type { Schedules } from "../schedule/Schedules.js"
+import type { Storage } from "../uploads/Storage.js"
 import type { Services } from "../worker/Nightshift.js"
 import { type Enqueued, enqueuedOf } from "./Enqueue.js"
 import { fromCause } from "./FromCause.js"
@@ -33,6 +35,8 @@ export type Ports =
   | Batches
   | Events
   | Endpoints
+  | Erasure
+  | Storage
   | Schedules
   | Kinds
   | Transactions

@@ -53,14 +53,21 @@ export interface EnqueueOptions {
   readonly dedupe?: string | DedupeOptions | undefined
   /** Stored with the job and passed to its handler beside the payload. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /**
+   * Whose data the job holds, such as `customer:42`. Only a digest is stored; `shift.erase` removes the data of a subject. Jobs
+   * that its handler enqueues have the same subject, unless they name another. [none]
+   */
+  readonly subject?: string | undefined
   /** Your own transaction. The job exists once it commits. */
   readonly tx?: Transaction | undefined
 }
 
 /** Options of `enqueueMany`. Functions derive a value from each payload. */
-export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
+export interface EnqueueManyOptions<In> extends Omit<EnqueueOptions, "id" | "dedupe" | "key" | "subject"> {
   /** Key of every job, or a function that derives it from the payload. [none] */
   readonly key?: string | ((payload: In) => string) | undefined
+  /** Subject of every job, or a function that derives it from the payload. [none] */
+  readonly subject?: string | ((payload: In) => string) | undefined
   /** Derives the dedupe key of each job from its payload. [none] */
   readonly dedupe?: ((payload: In) => string | DedupeOptions) | undefined
 }
@@ -102,8 +109,8 @@ export type EnqueueOne<Options> = <In, Result>(
   options?: Options
 ) => Promise<Enqueued<Result>>
 
-type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "tx"> &
-  Pick<EnqueueManyOptions<In>, "key"> & {
+type AnyOptions<In> = Omit<EnqueueOptions, "dedupe" | "key" | "subject" | "tx"> &
+  Pick<EnqueueManyOptions<In>, "key" | "subject"> & {
     readonly dedupe?: EnqueueOptions["dedupe"] | EnqueueManyOptions<In>["dedupe"]
   }
 
@@ -117,6 +124,7 @@ const known = namesOf<EnqueueOptions>({
   key: 0,
   dedupe: 0,
   meta: 0,
+  subject: 0,
   tx: 0
 })
 

@@ -34,7 +34,7 @@ export type Publish<Options> = <In>(
   options?: Options
 ) => Promise<PublishedEvent>
 
-const publishOptions = namesOf<PublishOptions>({ key: 0, id: 0, tx: 0 })
+const publishOptions = namesOf<PublishOptions>({ key: 0, subject: 0, id: 0, tx: 0 })
 
 /**
  * Declares an event: its name and the validator of its data. Publishers and subscribers share it.
@@ -91,8 +91,8 @@ export const publishWith =
   async (given, data, options = {}) => {
     checkEvent("publish", given)
     checkKnown(options, publishOptions, "an option of publish")
-    const { id, key, tx } = options
-    return store({ name: given.name, data: await encoded(given, data), key, id }, tx)
+    const { id, key, subject, tx } = options
+    return store({ name: given.name, data: await encoded(given, data), key, subject, id }, tx)
   }
 
 /** `publish` of a handler: joins the handler's transaction, if it has one. @internal */

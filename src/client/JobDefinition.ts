@@ -106,6 +106,7 @@ const scheduleOptions = namesOf<ScheduleOptions<never>>({
   missed: 0,
   queue: 0,
   attempts: 0,
+  subject: 0,
   paused: 0
 })
 

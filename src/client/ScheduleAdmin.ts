@@ -10,7 +10,7 @@ import type { Engine, Ports } from "./Engine.js"
 import * as PlainFields from "./PlainFields.js"
 
 /** A schedule as it is stored, and its expression in words. `nextFireAt` is absent while it is paused. */
-export interface ScheduleView extends PlainFields.PlainFields<Omit<StoredSchedule, "revision">> {
+export interface ScheduleView extends PlainFields.PlainFields<Omit<StoredSchedule, "revision" | "subject">> {
   /** The expression in English, such as `at 09:30 on weekdays, Europe/Berlin`; undefined if it is invalid. */
   readonly words: string | undefined
 }

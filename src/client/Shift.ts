@@ -18,6 +18,7 @@ import * as BatchAdmin from "./BatchAdmin.js"
 import * as EndpointAdmin from "./EndpointAdmin.js"
 import type { Engine, PgEngine, Ports } from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
+import * as Erasing from "./Erasing.js"
 import * as Publishing from "./EventDefinition.js"
 import { fromCause } from "./FromCause.js"
 import * as JobAdmin from "./JobAdmin.js"
@@ -102,6 +103,11 @@ export interface Shift {
     workflow: ExecutionHandle.Startable<never, Result, Signals, Asks>,
     key: string
   ): ExecutionHandle.ExecutionHandle<Result, Signals, Asks>
+  /**
+   * Erases the data of a subject: what its jobs, executions, events, batches, schedules and uploads hold. Cancels jobs that have
+   * not ended, and waits for them up to `deadline`. Call it again if it is not `done`.
+   */
+  erase(subject: string, options?: Erasing.EraseOptions): Promise<Erasing.ErasedView>
   /** Find executions of workflows, and act on them by their ids. */
   readonly workflows: WorkflowAdmin.WorkflowAdmin
   /** Stops the workers of this shift, then closes its connections. */
@@ -339,6 +345,7 @@ export const make = (
     batches: BatchAdmin.make(engine, newJobs),
     schedules: ScheduleAdmin.make(engine),
     endpoints: EndpointAdmin.make(engine),
+    erase: Erasing.make(engine),
     close,
     [Symbol.asyncDispose]: close
   }

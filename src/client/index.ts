@@ -32,6 +32,7 @@ export type {
   EnqueueOptions,
   JobId
 } from "./Enqueue.js"
+export type { ErasedView, EraseOptions } from "./Erasing.js"
 export {
   type EventDefinition,
   event,

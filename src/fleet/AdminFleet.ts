@@ -123,6 +123,10 @@ const make = Effect.gen(function* () {
       everywhere(JobAdmin, (admin) => admin.undoable(acts)).pipe(
         Effect.map((found) => new Set(found.flatMap((each) => [...each])))
       ),
+    eraseUndo: (subject, act) =>
+      everywhere(JobAdmin, (admin) => admin.eraseUndo(subject, act)).pipe(
+        Effect.map((found) => found.reduce((whole, part) => whole + part, 0))
+      ),
     pruneUndo: (olderThan) =>
       everywhere(JobAdmin, (admin) => admin.pruneUndo(olderThan)).pipe(
         Effect.map((found) => found.reduce((whole, part) => whole + part, 0))

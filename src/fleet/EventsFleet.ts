@@ -76,7 +76,8 @@ const make = Effect.gen(function* () {
     list: (request) => inMain((port) => port.list(request)),
     replay: (id, kind) => inMain((port) => port.replay(id, kind)),
     wait: (wait) => inMain((port) => port.wait(wait)),
-    purge: (olderThan) => inMain((port) => port.purge(olderThan))
+    purge: (olderThan) => inMain((port) => port.purge(olderThan)),
+    erase: (subject, act) => inMain((port) => port.erase(subject, act))
   })
 })
 

@@ -10,6 +10,12 @@ const faultOf = (text: string): string | undefined =>
 /** Text that is safe to use in a query. */
 export const Text = Schema.String.annotations({ message: () => "must be text" }).pipe(Schema.filter(faultOf))
 
+/** A subject, which the queue checks. */
+export const Subject: typeof Text = Text.annotations({
+  description:
+    "Whose data this is, such as customer:42. Only a digest is stored. POST /erase removes the data of a subject."
+})
+
 /** JSON in a query parameter. */
 export const JsonText: Schema.Schema<unknown, string> = Schema.transformOrFail(Schema.String, Schema.Unknown, {
   strict: true,

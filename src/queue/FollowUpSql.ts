@@ -1,4 +1,5 @@
 import { computed } from "../core/StoredJob.js"
+import { subjectKey } from "../core/Subject.js"
 import { instant, millis } from "../database/SqlInstant.js"
 
 // SQL for the follow-ups of dead jobs. The statement that records the death stores them. A follow-up that only the code
@@ -31,7 +32,9 @@ export const followUps = (schema: string, ended: string, diedAt: string, now = d
     coalesce(case when d.on_dead ? 'routed' then ${schema}.route_of(d.on_dead->>'kind') end, d.on_dead->>'queue'),
     d.on_dead->>'kind', (d.on_dead->>'version')::int, d.on_dead->'payload',
     (d.on_dead->>'attempts')::smallint, coalesce((d.on_dead->>'priority')::smallint, 0),
-    jsonb_build_object('follows', d.id, 'reason', d.dead_reason, 'error', ${withoutTrace("d.last_error")}),
+    jsonb_build_object('follows', d.id, 'reason', d.dead_reason, 'error', ${withoutTrace("d.last_error")}) || coalesce((
+      select jsonb_build_object('${subjectKey}', own.meta->'${subjectKey}')
+      from ${schema}.job own where own.id = d.id and own.meta ? '${subjectKey}'), '{}'),
     ${instant(now)}, ${instant(now)}, ${instant(now)}
   from ${ended} d
   where ${died} and d.on_dead is not null and not ${isComputed("d.on_dead")}

@@ -30,12 +30,16 @@ export interface EnqueueOptions {
   readonly dedupe?: string | Dedupe | undefined
   /** Object that is stored with the job and passed to its handler beside the payload, up to 64 KiB of JSON. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** Whose data the job holds, such as `customer:42`. Only a digest is stored. `nightshift erase` removes the data. [none] */
+  readonly subject?: string | undefined
 }
 
 /** Options of a bulk enqueue. Functions derive a value from each payload. */
-export interface EnqueueManyOptions<in A> extends Omit<EnqueueOptions, "id" | "dedupe" | "key"> {
+export interface EnqueueManyOptions<in A> extends Omit<EnqueueOptions, "id" | "dedupe" | "key" | "subject"> {
   /** Key of every job, or a function that derives it from the payload. [none] */
   readonly key?: string | ((payload: A) => string) | undefined
+  /** Subject of every job, or a function that derives it from the payload. [none] */
+  readonly subject?: string | ((payload: A) => string) | undefined
   /** Derives the dedupe key of each job from its payload. [none] */
   readonly dedupe?: ((payload: A) => string | Dedupe) | undefined
 }
@@ -116,6 +120,8 @@ export interface JobFields {
   readonly id?: JobId | undefined
   /** Object that is stored with the job and passed to its handler beside the payload. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** Whose data the job holds, such as `customer:42`. [none] */
+  readonly subject?: string | undefined
   /** Job to enqueue if this one dies. [the kind's] */
   readonly onDead?: OnDead | undefined
 }
@@ -144,7 +150,8 @@ export const jobOf = (
   key: request.key,
   dedupe: request.dedupe,
   onDead: request.onDead ?? kind.onDead,
-  meta: request.meta
+  meta: request.meta,
+  subject: request.subject
 })
 
 /** Options of a job, and of many: functions derive a value from each payload. */
@@ -155,6 +162,8 @@ export interface CallOptions<in A> extends Pick<JobFields, "queue" | "priority" 
   readonly key?: string | ((payload: A) => string) | undefined
   /** Dedupe key of the job, or a function that derives it from the payload. [none] */
   readonly dedupe?: string | Dedupe | ((payload: A) => string | Dedupe) | undefined
+  /** Subject of the job, or a function that derives it from the payload. [none] */
+  readonly subject?: string | ((payload: A) => string) | undefined
 }
 
 /** The job of a call in code, of programs with Effect and with promises. `encoded` is the payload as it is stored. */
@@ -166,7 +175,7 @@ export const jobOfCall = <A>(
   runAt: number | undefined,
   onDead: FollowUp | undefined
 ): NewJob => {
-  const { attempts, id, key, meta, priority, queue } = options
+  const { attempts, id, key, meta, priority, queue, subject } = options
   const dedupe = typeof options.dedupe === "function" ? options.dedupe(payload) : options.dedupe
   return jobOf(kind, {
     payload: encoded,
@@ -177,6 +186,7 @@ export const jobOfCall = <A>(
     meta,
     runAt,
     key: typeof key === "function" ? key(payload) : key,
+    subject: typeof subject === "function" ? subject(payload) : subject,
     dedupe: typeof dedupe === "string" ? { key: dedupe } : dedupe,
     onDead
   })

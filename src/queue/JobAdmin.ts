@@ -3,6 +3,7 @@ import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { Erase } from "../database/SubjectText.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "./JobErrors.js"
 
 /** Recorded steps of an execution belong to the payload it started with. */
@@ -68,5 +69,8 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
 
     /** Deletes undo records of actions older than this. Returns the number of jobs. */
     readonly pruneUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
+
+    /** Deletes undo records that have data of a subject, and what was kept of its deleted jobs. */
+    readonly eraseUndo: Erase
   }
 >() {}

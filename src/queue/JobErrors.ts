@@ -29,9 +29,13 @@ export class JobNotInState extends Expected<JobNotInState>(409, { code: "JOB_STA
   /** State of the job when the action was refused. */
   state: State,
   /** States in which the action is possible. */
-  allowed: Schema.Array(State)
+  allowed: Schema.Array(State),
+  /** When the data of the job was erased, in epoch milliseconds. Undefined if it was not. */
+  erasedAt: Schema.optional(Schema.Number)
 }) {
   override get message(): string {
+    if (typeof this.erasedAt === "number")
+      return `Job ${this.id} cannot run again: its data was erased on ${new Date(this.erasedAt).toISOString().slice(0, 10)}. Store a new job.`
     return `Job ${this.id} is ${this.state}: ${this.act} needs a job that is ${joinOr(this.allowed)}.`
   }
 }

@@ -13,6 +13,7 @@ import {
   type StoredJob,
   stateOf
 } from "../core/StoredJob.js"
+import { subjectMeta, subjectOf } from "../core/Subject.js"
 import type { Continuation } from "../core/Suspension.js"
 import { type End, errorText } from "./AttemptEnd.js"
 import { isChanged } from "./workflow/ChangedCode.js"
@@ -368,6 +369,7 @@ export const followUp = (dead: JobRow, diedAt: number, now = diedAt): JobRow | u
     woken: undefined,
     isChild: false,
     meta: JSON.stringify({
+      ...subjectMeta(subjectOf(parsed(dead.meta))),
       follows: dead.id,
       reason: dead.reason,
       error: dead.lastError === undefined ? null : withoutTrace(dead.lastError)

@@ -13,6 +13,8 @@ import {
   shown
 } from "../core/Storable.js"
 import { computed, type DedupeScope, type FollowUp, limits, type OnDead } from "../core/StoredJob.js"
+import { type SubjectDigest, subjectMeta, subjectOf } from "../core/Subject.js"
+import { digestOf, subjectCharacters } from "../database/SubjectText.js"
 
 /** A job to store, with its kind already resolved to queue, version and attempts. */
 export interface NewJob {
@@ -34,6 +36,8 @@ export interface NewJob {
   readonly dedupe?: Dedupe | undefined
   readonly onDead?: OnDead | undefined
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** The person or customer whose data the job holds. Its digest becomes part of `meta`. */
+  readonly subject?: string | undefined
   /** The batch to which the job belongs. Set by `Batches`. */
   readonly batch?: BatchId | undefined
   /** Whether the job is a workflow execution, whose id is its dedupe key with the scope `retained`. */
@@ -151,6 +155,7 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
   (job.dedupe === undefined ? undefined : faultOfDedupe(job.dedupe)) ??
   at("dedupe", job.isExecution === true ? faultOfExecution(job.dedupe) : undefined) ??
   at("meta", job.meta === undefined ? undefined : faultOfMeta(job.meta)) ??
+  at("subject", job.subject === undefined ? undefined : faultOfText(job.subject, subjectCharacters)) ??
   (job.onDead === undefined || job.onDead === computed ? undefined : faultOfFollowUp(job.onDead))
 
 /**
@@ -169,6 +174,17 @@ export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | u
 
 const absent = Either.right(null)
 
+const metaOf = ({ meta, subject }: NewJob): NewJob["meta"] =>
+  subject === undefined ? meta : { ...meta, ...subjectMeta(digestOf(subject)) }
+
+/** The job with this subject, unless it has one. */
+export const about =
+  (own: SubjectDigest | undefined) =>
+  (job: NewJob): NewJob =>
+    own === undefined || job.subject !== undefined || subjectOf(job.meta) !== undefined
+      ? job
+      : { ...job, meta: { ...job.meta, ...subjectMeta(own) } }
+
 /** Generates ids, and the time at which a job without a start time is due. */
 interface Stamp {
   readonly ids: Pick<IdGenerator, "job">
@@ -183,7 +199,8 @@ export const admit = (job: NewJob, { ids, now }: Stamp, index = 0, jobs = 1): Ei
   if (Either.isLeft(payload)) return refuse("payload", payload.left)
   const onDead = job.onDead === undefined ? absent : jsonText(job.onDead, limits.payloadBytes)
   if (Either.isLeft(onDead)) return refuse("onDead", onDead.left)
-  const meta = job.meta === undefined ? absent : jsonText(job.meta, limits.resultBytes)
+  const given = metaOf(job)
+  const meta = given === undefined ? absent : jsonText(given, limits.resultBytes)
   if (Either.isLeft(meta)) return refuse("meta", meta.left)
   return Either.right({
     id: job.id ?? ids.job(now),

@@ -1,8 +1,9 @@
-import { Duration, Effect, Either, Layer, type Tracer } from "effect"
+import { Duration, Effect, Either, FiberRef, Layer, type Tracer } from "effect"
 import { ChangeWatch, perClock, steadyMillis } from "../core/ChangeWatch.js"
 import type { Lease, PodId } from "../core/Ids.js"
 import { inOrder } from "../core/LayersInOrder.js"
 import { idleUntil } from "../core/Loop.js"
+import { ownSubject } from "../core/OwnSubject.js"
 import { PodIds } from "../core/PodIdsMemory.js"
 import { Hints } from "../database/Hints.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
@@ -15,12 +16,14 @@ import { claimable, ended, nextDue, took } from "./claim/ClaimMemory.js"
 import * as EndpointsMemory from "./endpoints/EndpointsMemory.js"
 import { enqueueAll } from "./enqueue/EnqueueMemory.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import * as ErasureMemory from "./erasure/ErasureMemory.js"
 import * as EventsMemory from "./events/EventsMemory.js"
 import { begin, die, finish, followUp, type JobRow, renewed, rescue, suspend, tryAgain } from "./JobRowMemory.js"
 import * as JobsMemory from "./JobsMemory.js"
 import * as JobTableMemory from "./JobTableMemory.js"
 import { layerMemory } from "./Kinds.js"
 import * as JobLogsMemory from "./logs/JobLogsMemory.js"
+import { about } from "./NewJob.js"
 import { nextPurge, purgeAll } from "./PurgeMemory.js"
 import {
   type ClaimedJob,
@@ -213,7 +216,13 @@ const enqueuing = (
   tracer: Tracer.Tracer | undefined
 ): Pick<typeof Queue.Service, "enqueue" | "submitter" | "enqueueInside"> => {
   const store: typeof Queue.Service.enqueue = (jobs) =>
-    Effect.flatten(table.atomically((now) => enqueueAll(table, (queue) => queues.rows.get(queue)?.depthCap, jobs, now)))
+    Effect.flatMap(FiberRef.get(ownSubject), (own) =>
+      Effect.flatten(
+        table.atomically((now) =>
+          enqueueAll(table, (queue) => queues.rows.get(queue)?.depthCap, jobs.map(about(own)), now)
+        )
+      )
+    )
   const enqueue = Routes.apply(routes, SendSpan.around(tracer, store))
   // Without a database the caller has no transaction, so the jobs are stored immediately.
   return { enqueue, submitter: submitterOf(enqueue), enqueueInside: (_, jobs) => enqueue(jobs) }
@@ -353,5 +362,6 @@ export const layer: Layer.Layer<Services, never, Wakeups> = inOrder(
   BatchesMemory.layer,
   EventsMemory.layer,
   EndpointsMemory.layer,
+  ErasureMemory.layer,
   WorkflowsMemory.layer
 )

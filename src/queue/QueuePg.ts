@@ -25,6 +25,7 @@ import * as DepthCap from "./enqueue/DepthCap.js"
 import * as EnqueuePg from "./enqueue/EnqueuePg.js"
 import * as OuterTransaction from "./enqueue/OuterTransaction.js"
 import * as SendSpan from "./enqueue/SendSpan.js"
+import * as ErasurePg from "./erasure/ErasurePg.js"
 import * as EventsPg from "./events/EventsPg.js"
 import * as FinalizePg from "./FinalizePg.js"
 import * as FollowUpsPg from "./FollowUpsPg.js"
@@ -319,7 +320,8 @@ export const layer: Layer.Layer<
       JobAdminPg.layer,
       OperationsPg.layer,
       EventsPg.layer,
-      EndpointsPg.layer
+      EndpointsPg.layer,
+      ErasurePg.layer
     )
   ),
   Layer.provideMerge(QueuesPg.layer),

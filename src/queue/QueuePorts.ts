@@ -1,6 +1,7 @@
 import type { Operations } from "./admin/Operations.js"
 import type { Batches } from "./batch/Batches.js"
 import type { Endpoints } from "./endpoints/Endpoints.js"
+import type { Erasure } from "./erasure/Erasure.js"
 import type { Events } from "./events/Events.js"
 import type { JobAdmin } from "./JobAdmin.js"
 import type { Kinds } from "./Kinds.js"
@@ -25,5 +26,6 @@ export type QueuePorts =
   | Batches
   | Events
   | Endpoints
+  | Erasure
   | Workflows
   | Kinds

@@ -1,5 +1,6 @@
 import { Either, Schema } from "effect"
 import { type Kind, defaults as kindDefaults } from "../core/Kind.js"
+import { digestOf } from "../database/SubjectText.js"
 import { defaults } from "./ScheduleDefinition.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
 import type { Schedule, ScheduleDefinition, ScheduleSettings } from "./ScheduleSettings.js"
@@ -21,7 +22,7 @@ export interface ScheduleOptions<A> extends ScheduleSettings {
 export const ofKind = (
   name: string,
   kind: Pick<Kind<never>, "name" | "queue" | "routed" | "attempts">,
-  { attempts, cron, missed, overlap, paused, queue, timezone }: ScheduleSettings,
+  { attempts, cron, missed, overlap, paused, queue, subject, timezone }: ScheduleSettings,
   encoded: Either.Either<unknown, string>
 ): Schedule => ({
   name,
@@ -38,6 +39,7 @@ export const ofKind = (
       paused: paused ?? defaults.paused,
       queue: queue ?? (kind.routed ? undefined : kind.queue),
       // A kind that is not registered has the default as well.
+      subject: subject === undefined ? undefined : digestOf(subject),
       attempts: attempts ?? (kind.attempts === kindDefaults.attempts ? undefined : kind.attempts)
     }))
   )

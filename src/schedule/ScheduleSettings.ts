@@ -1,4 +1,5 @@
 import type { JobId } from "../core/Id.js"
+import type { SubjectDigest } from "../core/Subject.js"
 
 // Schedules as plain data and types without Effect: programs that use promises see them, and a schedule may be declared by
 // another copy of this module than the one that stores it.
@@ -28,6 +29,8 @@ export interface ScheduleDefinition {
   readonly queue: string | undefined
   /** Attempts of each job, counting the first. Defaults to those of the kind. */
   readonly attempts: number | undefined
+  /** SHA-256 digest of the subject, in hexadecimal. The jobs have the same subject. */
+  readonly subject?: SubjectDigest | undefined
   /** `skip` stores no job while the previous one has not finished. */
   readonly overlap: Overlap
   /** What happens to runs that no process could fire: one for all, none, or each up to a limit. */
@@ -77,6 +80,8 @@ export interface ScheduleSettings {
   readonly queue?: string | undefined
   /** Attempts before a job is dead, counting the first. [the kind's] */
   readonly attempts?: number | undefined
+  /** Whose data the payload has, such as `customer:42`: that of all jobs. Erasing it removes the schedule. [none] */
+  readonly subject?: string | undefined
   /** Whether the schedule does not fire. An operator can change it. [false] */
   readonly paused?: boolean | undefined
 }

@@ -16,6 +16,7 @@ interface Row {
   readonly timezone: string
   readonly queue: string | null
   readonly max_attempts: number | null
+  readonly subject: string | null
   readonly overlap: Overlap
   readonly missed: "one" | "none" | "all"
   readonly missed_limit: number | null
@@ -44,6 +45,7 @@ const toRow = (row: Row): ScheduleRow => ({
   timezone: row.timezone,
   queue: row.queue ?? undefined,
   attempts: row.max_attempts ?? undefined,
+  subject: row.subject ?? undefined,
   overlap: row.overlap,
   missed: missedOf(row),
   paused: row.paused,
@@ -70,7 +72,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
   const { instant, millis } = fragments(sql)
   const named = (column: string) => sql`${millis(column)} as ${sql(column)}`
   const columns = sql.csv([
-    sql`name, kind, payload, cron, timezone, queue, max_attempts, overlap, missed, missed_limit, paused, origin`,
+    sql`name, kind, payload, cron, timezone, queue, max_attempts, subject, overlap, missed, missed_limit, paused, origin`,
     sql`fingerprint, edited, last_error, last_job_id, revision::float8 as revision`,
     ...["next_fire_at", "last_fire_at", "last_skip_at", "created_at", "updated_at", "removed_at"].map(named)
   ])
@@ -90,6 +92,7 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     timezone: row.timezone,
     queue: row.queue ?? null,
     max_attempts: row.attempts ?? null,
+    subject: row.subject ?? null,
     overlap: row.overlap,
     missed: typeof row.missed === "string" ? row.missed : "all",
     missed_limit: typeof row.missed === "string" ? null : row.missed.all,
@@ -113,6 +116,8 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     lock: (name: string) => first(sql<Row>`select ${columns} from ${table} where name = ${name} for update`),
     readAll: (names: ReadonlyArray<string>) =>
       rows(sql<Row>`select ${columns} from ${table} where name = any(${names}::text[])`),
+    ofSubject: (subject: string) =>
+      rows(sql<Row>`select ${columns} from ${table} where subject = ${subject} order by name for update`),
     page: (after: string, limit: number) =>
       rows(sql<Row>`select ${columns} from ${table} where name > ${after} and removed_at is null
         order by name limit ${limit}`),

@@ -3,6 +3,7 @@ import { Expected } from "../core/ExpectedError.js"
 import { JobId, makeGenerator } from "../core/Ids.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import { storableText } from "../core/Storable.js"
+import { subjectMeta } from "../core/Subject.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import * as JobRequests from "../queue/enqueue/JobRequests.js"
 import { jobOf } from "../queue/Job.js"
@@ -57,9 +58,15 @@ export interface Firing {
 }
 
 /** The job of a firing. A workflow starts an execution, whose id is the same for every leader; so is the dedupe key of a job. */
-const firingJob = (job: NewJob, { name }: StoredSchedule, isWorkflow: boolean, { key, meta, once }: Firing): NewJob => {
-  if (isWorkflow) return executionJob({ ...job, execution: `${job.kind}/${name}/${key}`, meta })
-  return once ? { ...job, dedupe: { key: `schedule:${name}:${key}`, scope: "retained" }, meta } : { ...job, meta }
+const firingJob = (
+  job: NewJob,
+  { name, subject }: StoredSchedule,
+  isWorkflow: boolean,
+  { key, meta, once }: Firing
+): NewJob => {
+  const made = { ...job, meta: { ...meta, ...subjectMeta(subject) } }
+  if (isWorkflow) return executionJob({ ...made, execution: `${job.kind}/${name}/${key}` })
+  return once ? { ...made, dedupe: { key: `schedule:${name}:${key}`, scope: "retained" } } : made
 }
 
 /**

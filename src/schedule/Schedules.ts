@@ -1,5 +1,6 @@
 import { Context, type Effect, type Option, type Scope } from "effect"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { Erase } from "../database/SubjectText.js"
 import type { ScheduleDefinition } from "./ScheduleDefinition.js"
 import type { InvalidSchedule, ScheduleExists, ScheduleNotFound } from "./ScheduleErrors.js"
 import type { ScheduleEdit, StoredSchedule } from "./StoredSchedule.js"
@@ -87,6 +88,9 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
      * whether it did.
      */
     readonly pauseBroken: (read: StoredSchedule, reason: string) => Effect.Effect<boolean, DatabaseError>
+
+    /** Removes the schedules of a subject. Of those that code declares, a row without payload stays. */
+    readonly erase: Erase
 
     /**
      * Calls the listener when a schedule may have changed, in this or another process, until the Scope closes. A hint

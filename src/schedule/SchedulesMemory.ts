@@ -112,6 +112,20 @@ const make = Effect.gen(function* () {
         yield* hint(name)
         return row
       }),
+    erase: (subject, act) =>
+      step((now, remember) => {
+        const found = [...rows.values()].filter((row) => row.subject === subject)
+        if (act === "erase")
+          for (const row of found) {
+            const after = Stored.erased(row, now)
+            if (after === undefined) erase(row.name, remember)
+            else put(after, remember)
+          }
+        return found
+      }).pipe(
+        Effect.tap((found) => (act === "erase" ? Effect.forEach(found, ({ name }) => hint(name)) : Effect.void)),
+        Effect.map(({ length }) => length)
+      ),
     get: (name) => Effect.suspend(() => find(name)),
     hold: (name) => Effect.suspend(() => find(name)),
     list: ({ after = "", limit }) =>

@@ -110,6 +110,20 @@ const make = Effect.gen(function* () {
         })
       ),
 
+    erase: (subject, act) =>
+      database.transaction(
+        Effect.gen(function* () {
+          const found = yield* statements.ofSubject(subject)
+          if (act === "count") return found.length
+          for (const row of found) {
+            const after = Stored.erased(row, yield* Clock.currentTimeMillis)
+            yield* after === undefined ? statements.erase(row.name) : statements.replace(after)
+            yield* hint(row.name)
+          }
+          return found.length
+        })
+      ),
+
     get,
     hold,
     list: ({ after = "", limit }) => statements.page(after, limit),

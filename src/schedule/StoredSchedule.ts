@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto"
 import { Either, Struct } from "effect"
+import type { SubjectDigest } from "../core/Subject.js"
 import * as Definition from "./ScheduleDefinition.js"
 import type { InvalidSchedule } from "./ScheduleErrors.js"
 import type { Missed, Overlap, ScheduleDefinition, ScheduleField, StoredSchedule } from "./ScheduleSettings.js"
@@ -23,6 +24,7 @@ export const uniform = (row: ScheduleRow): ScheduleRow => ({
   timezone: row.timezone,
   queue: row.queue,
   attempts: row.attempts,
+  subject: row.subject,
   overlap: row.overlap,
   missed: row.missed,
   paused: row.paused,
@@ -51,6 +53,7 @@ export interface ScheduleEdit {
   readonly paused?: boolean | undefined
   readonly queue?: string | null | undefined
   readonly attempts?: number | null | undefined
+  readonly subject?: SubjectDigest | undefined
 }
 
 const fields: ReadonlyArray<ScheduleField> = [
@@ -62,12 +65,17 @@ const fields: ReadonlyArray<ScheduleField> = [
   "attempts",
   "overlap",
   "missed",
-  "paused"
+  "paused",
+  "subject"
 ]
+
+/** Without a subject, as in releases that have none: a declaration must not change with the release. */
+const hashed = ({ subject }: ScheduleDefinition) =>
+  subject === undefined ? fields.filter((field) => field !== "subject") : fields
 
 const fingerprintOf = (definition: ScheduleDefinition): string =>
   createHash("sha256")
-    .update(JSON.stringify([definition.name, ...fields.map((field) => definition[field] ?? null)]))
+    .update(JSON.stringify([definition.name, ...hashed(definition).map((field) => definition[field] ?? null)]))
     .digest("hex")
 
 const sorted = (_: string, value: unknown): unknown =>
@@ -156,6 +164,7 @@ export const edited = (
     timezone: edit.timezone ?? row.timezone,
     queue: edit.queue === undefined ? row.queue : (edit.queue ?? undefined),
     attempts: edit.attempts === undefined ? row.attempts : (edit.attempts ?? undefined),
+    subject: edit.subject ?? row.subject,
     overlap: edit.overlap ?? row.overlap,
     missed: edit.missed ?? row.missed,
     paused: edit.paused ?? row.paused
@@ -173,3 +182,11 @@ export const edited = (
  */
 export const removed = (row: ScheduleRow, now: number): ScheduleRow | undefined =>
   row.fingerprint === undefined ? undefined : { ...row, removedAt: now, updatedAt: now, revision: row.revision + 1 }
+
+/** Returns the row to keep after the subject of a schedule was erased. */
+export const erased = (row: ScheduleRow, now: number): ScheduleRow | undefined => {
+  const kept = removed(row, now)
+  return kept === undefined
+    ? undefined
+    : { ...kept, payload: null, subject: undefined, lastError: undefined, paused: true }
+}

@@ -12,6 +12,7 @@ import * as MinuteBucketsMemory from "../history/MinuteBucketsMemory.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { Endpoints } from "../queue/endpoints/Endpoints.js"
+import type { Erasure } from "../queue/erasure/Erasure.js"
 import type { Events } from "../queue/events/Events.js"
 import { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
@@ -50,6 +51,7 @@ export type TestPorts =
   | Batches
   | Events
   | Endpoints
+  | Erasure
   | Workflows
   | Kinds
   | Routes

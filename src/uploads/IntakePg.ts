@@ -2,6 +2,7 @@ import { createHash } from "node:crypto"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Context, Duration, Effect, Either } from "effect"
 import type { IdGenerator, UploadId, Workspace } from "../core/Ids.js"
+import type { SubjectDigest } from "../core/Subject.js"
 import type { Database } from "../database/Database.js"
 import { DatabaseConflict, type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import * as Draft from "./Draft.js"
@@ -50,7 +51,11 @@ export const make = (
         }
       })
 
-    const insertUploads = (workspace: Workspace, files: ReadonlyArray<Draft.WholeDraft>) =>
+    const insertUploads = (
+      workspace: Workspace,
+      files: ReadonlyArray<Draft.WholeDraft>,
+      subject: SubjectDigest | undefined
+    ) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const expiresAt = now + Duration.toMillis(config.expiry)
@@ -64,7 +69,8 @@ export const make = (
             files.map(({ sha256 }) => sha256),
             chunkBytes,
             now,
-            expiresAt
+            expiresAt,
+            subject ?? null
           ])
         )
         const times = { createdAt: now, expiresAt, fetchedAt: undefined, ackedAt: undefined }
@@ -84,7 +90,11 @@ export const make = (
         }
       })
 
-    const putMany = Effect.fn("Storage.putMany")(function* (workspace: Workspace, given: ReadonlyArray<NewUpload>) {
+    const putMany = Effect.fn("Storage.putMany")(function* (
+      workspace: Workspace,
+      given: ReadonlyArray<NewUpload>,
+      subject?: SubjectDigest
+    ) {
       const admitted = admitAll(given, config.maxFile)
       if (Either.isLeft(admitted)) return yield* admitted.left
       if (given.length === 0) return []
@@ -101,7 +111,7 @@ export const make = (
         Effect.gen(function* () {
           yield* reserveQuota(workspace, sizeOf(files))
           yield* Effect.forEach(files, ({ content, id }) => insertContent(id, content), { discard: true })
-          yield* insertUploads(workspace, files)
+          yield* insertUploads(workspace, files, subject)
         })
       )
       return files.map(({ id }) => id)
@@ -139,14 +149,14 @@ export const make = (
           const store = storeDraft(id, now + Draft.lifetime(config.timeout))
           return Draft.make({ id, file, index, maxFile: config.maxFile, store })
         }),
-      publish: Effect.fn("Storage.publish")(function* (workspace, drafts) {
+      publish: Effect.fn("Storage.publish")(function* (workspace, drafts, subject) {
         if (drafts.length === 0) return []
         return yield* transaction(
           Effect.gen(function* () {
             yield* reserveQuota(workspace, sizeOf(drafts))
             const ended = yield* mapErrors(sql.unsafe(statements.endDrafts, [drafts.map(({ id }) => id)]))
             if (ended.length !== drafts.length) return yield* new DraftLost()
-            return yield* insertUploads(workspace, drafts)
+            return yield* insertUploads(workspace, drafts, subject)
           })
         )
       }),

@@ -1,7 +1,9 @@
 import { Context, type Duration, type Effect, type Stream } from "effect"
 import type { BadCursor } from "../core/BadCursor.js"
 import type { UploadId, Workspace } from "../core/Ids.js"
+import type { SubjectDigest } from "../core/Subject.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
+import type { Erase } from "../database/SubjectText.js"
 import type { Draft, WholeDraft } from "./Draft.js"
 import type { ByteRange, NewUpload, Upload, UploadState } from "./Upload.js"
 import type { DraftLost, InvalidUpload, QuotaExceeded, UploadNotFound, UploadTooLarge } from "./UploadErrors.js"
@@ -67,12 +69,13 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
     ) => Effect.Effect<UploadId, InvalidUpload | UploadTooLarge | QuotaExceeded | DatabaseError>
 
     /**
-     * Stores files in one transaction, or in the caller's. Returns their ids in order. Empty files, files over the size
+     * Stores files, of a subject if there is one, in one transaction, or in the caller's. Returns their ids in order. Empty files, files over the size
      * limit and invalid names fail before anything is written.
      */
     readonly putMany: (
       workspace: Workspace,
-      files: ReadonlyArray<NewUpload>
+      files: ReadonlyArray<NewUpload>,
+      subject?: SubjectDigest
     ) => Effect.Effect<ReadonlyArray<UploadId>, InvalidUpload | UploadTooLarge | QuotaExceeded | DatabaseError>
 
     /** Starts a draft. Its content is stored as it arrives and stays invisible until `publish`. */
@@ -84,7 +87,8 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
     /** Publishes drafts to the workspace atomically, in its own transaction or in the caller's. */
     readonly publish: (
       workspace: Workspace,
-      drafts: ReadonlyArray<WholeDraft>
+      drafts: ReadonlyArray<WholeDraft>,
+      subject?: SubjectDigest
     ) => Effect.Effect<ReadonlyArray<Upload>, DraftLost | QuotaExceeded | DatabaseError>
 
     /** Deletes drafts. Published files are not affected. */
@@ -127,6 +131,9 @@ export class Storage extends Context.Tag("nightshift/uploads/Storage")<
 
     /** Returns workspaces whose oldest file has waited longer than this, longest wait first. */
     readonly stuck: (waitingFor: Duration.DurationInput) => Effect.Effect<ReadonlyArray<StuckWorkspace>, DatabaseError>
+
+    /** Deletes the files of a subject, with their content, in any state. */
+    readonly erase: Erase
   }
 >() {}
 

@@ -3,6 +3,7 @@ import { Clock, Duration, Effect, Either, Layer, Stream } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator, type UploadId, type Workspace } from "../core/Ids.js"
 import { idleUntil } from "../core/Loop.js"
+import type { SubjectDigest } from "../core/Subject.js"
 import * as Draft from "./Draft.js"
 import { maxListedFiles, Storage, type StuckWorkspace, type UploadPage } from "./Storage.js"
 import { admitAll, type ByteRange, chunkBytes, faultOfNames, stateOf, type Upload } from "./Upload.js"
@@ -44,6 +45,7 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const contents = new Map<UploadId, Content>()
   const uploads = new Map<UploadId, Upload>()
+  const subjects = new Map<UploadId, SubjectDigest>()
 
   const keptNow = (workspace: Workspace) =>
     [...uploads.values()].reduce((sum, upload) => sum + (upload.workspace === workspace ? upload.size : 0), 0)
@@ -72,12 +74,14 @@ const make = Effect.gen(function* () {
   const publishNow = (
     workspace: Workspace,
     drafts: ReadonlyArray<Draft.WholeDraft>,
-    now: number
+    now: number,
+    subject: SubjectDigest | undefined
   ): ReadonlyArray<Upload> => {
     const times = { createdAt: now, expiresAt: now + Duration.toMillis(config.expiry) }
     return drafts.map((draft) => {
       const upload: Upload = { ...draft, workspace, ...times, fetchedAt: undefined, ackedAt: undefined }
       uploads.set(upload.id, upload)
+      if (subject !== undefined) subjects.set(upload.id, subject)
       const content = contents.get(upload.id)
       if (content !== undefined) content.draftUntil = undefined
       return upload
@@ -103,6 +107,7 @@ const make = Effect.gen(function* () {
   const remove = (id: UploadId) => {
     uploads.delete(id)
     contents.delete(id)
+    subjects.delete(id)
   }
 
   const contentOf = (upload: Upload) => (range?: ByteRange) =>
@@ -112,7 +117,7 @@ const make = Effect.gen(function* () {
       return Stream.fromIterable(piecesOf(content, range ?? { first: 0, last: upload.size - 1 }))
     })
 
-  const putMany: typeof Storage.Service.putMany = (workspace, files) =>
+  const putMany: typeof Storage.Service.putMany = (workspace, files, subject) =>
     step((now) =>
       Either.flatMap(admitAll(files, config.maxFile), () => {
         const drafts = files.map(({ content, filename, mimetype }) => ({
@@ -127,7 +132,7 @@ const make = Effect.gen(function* () {
         for (const [index, { id }] of drafts.entries()) {
           contents.set(id, { chunks: chunksOf(files[index]?.content ?? new Uint8Array()), draftUntil: undefined })
         }
-        return Either.right(publishNow(workspace, drafts, now).map(({ id }) => id))
+        return Either.right(publishNow(workspace, drafts, now, subject).map(({ id }) => id))
       })
     )
 
@@ -145,12 +150,12 @@ const make = Effect.gen(function* () {
         const store = storeDraft(id, now + Draft.lifetime(config.timeout))
         return Either.right(Draft.make({ id, file, index, maxFile: config.maxFile, store }))
       }),
-    publish: (workspace, drafts) =>
+    publish: (workspace, drafts, subject) =>
       step((now): Either.Either<ReadonlyArray<Upload>, DraftLost | QuotaExceeded> => {
         const fault = quotaFault(workspace, drafts)
         if (fault !== undefined) return Either.left(fault)
         if (drafts.some(({ id }) => contents.get(id)?.draftUntil === undefined)) return Either.left(new DraftLost())
-        return Either.right(publishNow(workspace, drafts, now))
+        return Either.right(publishNow(workspace, drafts, now, subject))
       }),
     discard: (drafts) =>
       Effect.sync(() => {
@@ -214,6 +219,12 @@ const make = Effect.gen(function* () {
         expired: all.filter((upload) => !isReadable(upload, now)).length
       }
     }),
+    erase: (subject, act) =>
+      Effect.sync(() => {
+        const found = [...subjects].filter(([, own]) => own === subject)
+        if (act === "erase") for (const [id] of found) remove(id)
+        return found.length
+      }),
     stuck: (waitingFor) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const since = now - Duration.toMillis(waitingFor)

@@ -15,6 +15,9 @@ import { UploadsConfig } from "./UploadsConfig.js"
 /** Limits of one sweep statement, which keep its transaction short. */
 const sweepBatch = { files: 1_000, bytes: 256 * 1024 * 1024 }
 
+/** Maximum number of files that are erased in one transaction. */
+const erasedFiles = 50
+
 /** A sweep starts no further batch after this many milliseconds. */
 const sweepBudget = Duration.toMillis("20 seconds")
 
@@ -111,6 +114,13 @@ const make = Effect.gen(function* () {
       yield* onReadable(statements.ack, workspace, id)
     }),
     sweep,
+    erase: (subject, act) =>
+      act === "count"
+        ? Effect.map(
+            mapErrors(sql.unsafe<{ count: number }>(statements.countOfSubject, [subject])),
+            ([row]) => row?.count ?? 0
+          )
+        : Effect.map(mapErrors(sql.unsafe(statements.erase, [subject, erasedFiles])), ({ length }) => length),
     browse: Effect.fn("Storage.browse")(function* ({ state, workspace }, { cursor, limit }) {
       if (cursor !== undefined && !isId(cursor)) return yield* new BadCursor({ cursor })
       const now = yield* Clock.currentTimeMillis

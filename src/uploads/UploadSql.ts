@@ -56,8 +56,8 @@ export const make = (schema: string) => ({
 
   insertUploads: `
   insert into ${schema}.upload
-    (file_id, workspace_id, filename, mimetype, size_bytes, sha256, chunk_bytes, created_at, expires_at)
-  select i.file_id, $2, i.filename, i.mimetype, i.size_bytes, i.sha256, $7::int, ${instant("$8")}, ${instant("$9")}
+    (file_id, workspace_id, filename, mimetype, size_bytes, sha256, chunk_bytes, created_at, expires_at, subject)
+  select i.file_id, $2, i.filename, i.mimetype, i.size_bytes, i.sha256, $7::int, ${instant("$8")}, ${instant("$9")}, $10
   from unnest($1::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[])
     as i(file_id, filename, mimetype, size_bytes, sha256)`,
 
@@ -135,6 +135,13 @@ export const make = (schema: string) => ({
     (select count(*) from found) > count(*)
       or exists (select 1 from found group by sort having count(*) >= $3::bigint) as more
   from gone join chosen using (file_id)`,
+
+  /** $1: subject; $2: maximum files. Deleting one large file can cost as much as thousands of small ones. */
+  erase: `
+  delete from ${schema}.upload_content where file_id = any(array(
+    select file_id from ${schema}.upload where subject = $1 order by file_id limit $2 for update)) returning file_id`,
+
+  countOfSubject: `select count(*)::int as count from ${schema}.upload where subject = $1`,
 
   counts: `
   select count(*) filter (where expires_at > ${instant("$1")} and fetched_at is null)::int as waiting,

@@ -26,6 +26,7 @@ import type { HistoryPorts } from "../history/HistoryPorts.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { Endpoints } from "../queue/endpoints/Endpoints.js"
+import type { Erasure } from "../queue/erasure/Erasure.js"
 import type { Events } from "../queue/events/Events.js"
 import type { DirectHandoff } from "../queue/handoff/DirectHandoff.js"
 import type { JobAdmin } from "../queue/JobAdmin.js"
@@ -81,6 +82,7 @@ type QueuePorts =
   | Batches
   | Events
   | Endpoints
+  | Erasure
   | Workflows
   | Kinds
   | Routes

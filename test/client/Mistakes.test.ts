@@ -220,7 +220,7 @@ describe("a mistake in a call is reported by it", () => {
     )
     expect(await enqueue({ meta: [] })).toBe("meta must be an object, got an array.")
     expect(await enqueue({ dedup: "a" })).toBe(
-      "dedup is not an option of enqueue: use id, queue, priority, attempts, runAt, delay, key, dedupe, meta, tx. Did you mean dedupe?"
+      "dedup is not an option of enqueue: use id, queue, priority, attempts, runAt, delay, key, dedupe, meta, subject, tx. Did you mean dedupe?"
     )
     expect(await enqueue({ runAt: "tomorrow" })).toBe(
       'runAt must be a Date, an ISO 8601 string or epoch milliseconds, got "tomorrow".'

@@ -33,6 +33,7 @@ import { UploadsApp } from "../../src/http/uploads/UploadsApp.js"
 import type { Operations } from "../../src/queue/admin/Operations.js"
 import type { Batches } from "../../src/queue/batch/Batches.js"
 import type { Endpoints } from "../../src/queue/endpoints/Endpoints.js"
+import type { Erasure } from "../../src/queue/erasure/Erasure.js"
 import type { Events } from "../../src/queue/events/Events.js"
 import type { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -147,6 +148,7 @@ type JobActs =
   | Batches
   | Events
   | Endpoints
+  | Erasure
   | Workflows
   | Kinds
   | Routes

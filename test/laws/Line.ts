@@ -7,6 +7,7 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
 import { Batches } from "../../src/queue/batch/Batches.js"
 import { Endpoints } from "../../src/queue/endpoints/Endpoints.js"
+import { Erasure } from "../../src/queue/erasure/Erasure.js"
 import { Events } from "../../src/queue/events/Events.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
@@ -33,6 +34,7 @@ export type Ports =
   | Batches
   | Events
   | Endpoints
+  | Erasure
   | Workflows
   | Kinds
   | Routes
@@ -60,6 +62,7 @@ export interface Line {
   readonly batches: typeof Batches.Service
   readonly events: typeof Events.Service
   readonly endpoints: typeof Endpoints.Service
+  readonly erasure: typeof Erasure.Service
   readonly workflows: typeof Workflows.Service
   readonly kinds: typeof Kinds.Service
   readonly logs: typeof JobLogs.Service
@@ -113,6 +116,7 @@ const open = ({ advance, setBack }: Clocks, name: string): Effect.Effect<Line, n
     const batches = yield* Batches
     const events = yield* Events
     const endpoints = yield* Endpoints
+    const erasure = yield* Erasure
     const workflows = yield* Workflows
     const kinds = yield* Kinds
     const logs = yield* JobLogs
@@ -164,6 +168,7 @@ const open = ({ advance, setBack }: Clocks, name: string): Effect.Effect<Line, n
       batches,
       events,
       endpoints,
+      erasure,
       workflows,
       kinds,
       logs,

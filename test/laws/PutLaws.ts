@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto"
 import { expect } from "@effect/vitest"
 import { Effect } from "effect"
+import type { UploadId } from "../../src/core/Ids.js"
+import { digestOf } from "../../src/database/SubjectText.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
 import { type Law, newWorkspace } from "./Inbox.js"
 
@@ -89,6 +91,25 @@ export const putLaws = (law: Law): void => {
       yield* storage.put(newWorkspace(), file)
       yield* storage.sweep(0)
       yield* put("y")
+    })
+  )
+
+  law("files of an erased subject are deleted, in every state", (inbox) =>
+    Effect.gen(function* () {
+      const { draft, put, read, storage, workspace } = inbox
+      const subject = digestOf(workspace)
+      const file = { filename: "ada.txt", mimetype: "text/plain", content: Buffer.from("Ada") }
+      const ids = [...(yield* storage.putMany(workspace, [file, file], subject))]
+      const published = yield* storage.publish(workspace, [yield* draft([Buffer.from("Ada")])], subject)
+      ids.push(...published.map(({ id }) => id))
+      const other = yield* put("kept")
+      yield* storage.ack(workspace, ids[0] as UploadId)
+      expect(yield* storage.erase(subject, "count")).toBe(3)
+      expect(yield* storage.erase(subject, "erase")).toBe(3)
+      expect(yield* storage.erase(subject, "erase")).toBe(0)
+      for (const id of ids)
+        expect(yield* Effect.flip(storage.get(workspace, id))).toMatchObject({ _tag: "UploadNotFound" })
+      expect((yield* read(other)).toString()).toBe("kept")
     })
   )
 

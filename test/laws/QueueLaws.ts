@@ -9,6 +9,7 @@ import { dedupeLaws } from "./DedupeLaws.js"
 import { depthLaws } from "./DepthLaws.js"
 import { endpointLaws } from "./EndpointLaws.js"
 import { enqueueLaws } from "./EnqueueLaws.js"
+import { erasureLaws } from "./ErasureLaws.js"
 import { eventLaws } from "./EventLaws.js"
 import { eventWaitLaws } from "./EventWaitLaws.js"
 import { eventWindowLaws } from "./EventWindowLaws.js"
@@ -59,6 +60,7 @@ const chapters = {
   batches: batchLaws,
   events: eventLaws,
   "endpoints of customers": endpointLaws,
+  erasure: erasureLaws,
   "waits for events": eventWaitLaws,
   "events in windows": eventWindowLaws,
   undo: undoLaws,

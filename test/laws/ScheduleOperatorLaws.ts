@@ -1,5 +1,6 @@
 import { expect } from "@effect/vitest"
 import { Deferred, Effect, Option } from "effect"
+import { digestOf } from "../../src/database/SubjectText.js"
 import type { ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.js"
 import { hour, type Law } from "./SchedulePlan.js"
 
@@ -29,6 +30,26 @@ export const operatorLaws = (law: Law) => {
         updatedAt: now
       })
       expect(made).toMatchObject(given)
+    })
+  )
+
+  law("a schedule of an erased subject is removed; of one that code declares, a row without payload stays", (plan) =>
+    Effect.gen(function* () {
+      const subject = digestOf(plan.name())
+      const [own, code] = [plan.hourly({ subject }), plan.hourly({ name: plan.name("code"), subject })]
+      yield* plan.schedules.create(own)
+      yield* plan.schedules.declare([code])
+      yield* plan.schedules.create(plan.hourly({ name: plan.name("other"), subject: digestOf("other") }))
+      expect((yield* plan.schedules.get(own.name)).subject).toBe(subject)
+      expect(yield* plan.schedules.erase(subject, "count")).toBe(2)
+      expect(yield* plan.schedules.erase(subject, "erase")).toBe(2)
+      expect(yield* plan.schedules.erase(subject, "erase")).toBe(0)
+      for (const name of [own.name, code.name])
+        expect(yield* Effect.flip(plan.schedules.get(name))).toMatchObject({ _tag: "ScheduleNotFound" })
+      // The next start of a process does not bring it back.
+      yield* plan.schedules.declare([code])
+      expect(yield* Effect.flip(plan.schedules.get(code.name))).toMatchObject({ _tag: "ScheduleNotFound" })
+      yield* plan.schedules.get(plan.name("other"))
     })
   )
 

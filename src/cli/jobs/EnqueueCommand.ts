@@ -31,6 +31,7 @@ const options = {
     "Attempts before the job is dead, counting the first (default: the kind's)."
   ),
   meta: Input.optional(Input.text, 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
+  subject: EnqueueOptions.subject,
   id: Input.optional(Input.uuid(JobId, "The id"), "The job's id. Set it to make retries of this command safe."),
   force: Input.flag("Enqueue even if no process has registered the kind or the payload does not match its schema."),
   json: CommonOptions.json
@@ -92,6 +93,7 @@ export const command = Command.make({
         attempts: given.attempts,
         key: given.key,
         meta: yield* readMeta(given.meta),
+        subject: given.subject,
         dedupe: yield* readDedupe(given)
       }
       yield* Effect.gen(function* () {

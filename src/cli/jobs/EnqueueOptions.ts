@@ -18,6 +18,12 @@ export const payloadSource = {
   payloadFile: Input.optional(Input.file, "File with the payload as JSON; - reads standard input.")
 }
 
+/** Whose data a job or event has. */
+export const subject: Input.Input<string | undefined> = Input.optional(
+  Input.text,
+  "Whose data this is, as in customer:42. nightshift erase removes the data of a subject."
+)
+
 const readStdin = async (): Promise<string> => {
   const chunks: Array<Buffer> = []
   let bytes = 0

@@ -24,18 +24,20 @@ export const command = QueueCommand.make({
   options: {
     data: Input.optional(Input.text, "The data as JSON (default {}); - reads it from standard input."),
     key: Input.optional(Input.text, "Key of the event's jobs."),
+    subject: EnqueueOptions.subject,
     id: Input.optional(Input.text, "The event's id. Set it to make retries of this command safe.")
   },
   examples: {
     'nightshift publish order.paid --data \'{"order":"A-17"}\'': "publish an event",
     'nightshift publish order.paid --data \'{"order":"A-17"}\' --id A-17': "store it once, however often it is repeated"
   },
-  run: ({ data, id, json, key, name }) =>
+  run: ({ data, id, json, key, name, subject }) =>
     Effect.gen(function* () {
       const event = {
         name,
         data: yield* EnqueueOptions.readPayload({ payload: data, payloadFile: undefined }),
         key,
+        subject,
         id
       }
       const events = yield* Events

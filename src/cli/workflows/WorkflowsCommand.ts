@@ -8,6 +8,7 @@ import * as ExecutionView from "../../http/workflows/ExecutionView.js"
 import { ExecutionState, maxExecutionPage, type Tags } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import { UsageError } from "../Failure.js"
+import * as EnqueueOptions from "../jobs/EnqueueOptions.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
@@ -93,15 +94,16 @@ const start = QueueCommand.make({
   options: {
     payload: Input.withDefault(Input.json, {}, "The payload as JSON (default {})."),
     queue: Input.optional(Input.text, "The queue (default: the workflow's queue)."),
+    subject: EnqueueOptions.subject,
     tag: tags("A tag by which the execution is found, as in customer=42."),
     force: Input.flag("Accept a workflow that no process has registered and a payload that does not match its schema.")
   },
   examples: {
     'nightshift workflows start order A-17 --payload \'{"id":"A-17"}\'': "start an execution, once per key"
   },
-  run: ({ force, json, key, payload, queue, tag, workflow }) =>
+  run: ({ force, json, key, payload, queue, subject, tag, workflow }) =>
     Effect.gen(function* () {
-      const started = yield* startExecution({ workflow, key, payload, queue, tags: tag, force })
+      const started = yield* startExecution({ workflow, key, payload, queue, subject, tags: tag, force })
       const message = started.outcome === "started" ? "started" : "already exists:"
       yield* print(json, started, `${message} ${started.execution}`)
     })

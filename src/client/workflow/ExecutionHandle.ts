@@ -43,7 +43,8 @@ export interface ForkOptions {
 }
 
 /** When and where an execution starts, and under which key. */
-export interface StartOptions extends Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "tx"> {
+export interface StartOptions
+  extends Pick<EnqueueOptions, "queue" | "priority" | "runAt" | "delay" | "meta" | "subject" | "tx"> {
   /** Names the execution instead of the workflow's `key`. */
   readonly key?: string | undefined
   /** Names and values by which the execution is found: `{ customer: "42" }`. Not set on an existing execution. [none] */

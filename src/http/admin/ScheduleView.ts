@@ -1,4 +1,5 @@
 import { Either, Schema } from "effect"
+import { subjectMeta } from "../../core/Subject.js"
 import * as CronDescription from "../../schedule/CronDescription.js"
 import { Missed, maxMissedRuns, Overlap } from "../../schedule/Policies.js"
 import type { StoredSchedule } from "../../schedule/StoredSchedule.js"
@@ -74,7 +75,8 @@ export const summaryOf = (schedule: StoredSchedule) => ({
   missed: schedule.missed,
   queue: schedule.queue ?? null,
   attempts: schedule.attempts ?? null,
-  payload: schedule.payload
+  payload: schedule.payload,
+  ...subjectMeta(schedule.subject)
 })
 
 /** A triggered run as stored in the audit log. */

@@ -3,6 +3,7 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Effect, Either, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
+import { digestOf } from "../../database/SubjectText.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -62,6 +63,7 @@ const CreateRequest = Schema.Struct({
   kind: WireText.Text,
   payload: Schema.Unknown,
   cron,
+  subject: WireText.optional(WireText.Subject),
   ...optionalFields
 }).annotations({
   identifier: "ScheduleToCreate",
@@ -216,14 +218,19 @@ export const layer: Layer.Layer<
         )
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
-            const { force, attempts, queue, ...given } = yield* Body.decoded(request, CreateRequest, maxBodyBytes)
+            const { force, attempts, queue, subject, ...given } = yield* Body.decoded(
+              request,
+              CreateRequest,
+              maxBodyBytes
+            )
             if (force !== true) yield* checkJob(given.kind, given.payload)
             const made = yield* schedules
               .create({
                 ...defaults,
                 ...given,
                 queue: queue ?? undefined,
-                attempts: attempts ?? undefined
+                attempts: attempts ?? undefined,
+                subject: subject === undefined ? undefined : digestOf(subject)
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleView.summaryOf(after) })))
             return yield* shown(made)

@@ -42,6 +42,7 @@ const NewBatchRequest = Schema.Struct({
     })
   ),
   name: WireText.optional(WireText.Text),
+  subject: WireText.optional(WireText.Subject),
   id: WireText.optional(
     BatchId.annotations({
       ...WireText.withMessage("must be a UUID"),
@@ -159,9 +160,10 @@ export const layer: Layer.Layer<
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
           const body = yield* Body.decoded(request, NewBatchRequest, maxBodyBytes)
-          const { followUp, force, id, jobs, name } = body
+          const { followUp, force, id, jobs, name, subject } = body
           const batch = {
             name,
+            subject,
             followUp: yield* resolveFollowUp(followUp, force),
             jobs: yield* resolve(jobs, force)
           }

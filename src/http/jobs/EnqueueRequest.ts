@@ -51,6 +51,7 @@ const job = {
       description: "Metadata stored with the job and passed to its handler; at most 64 KiB."
     })
   ),
+  subject: WireText.optional(WireText.Subject),
   id: WireText.optional(JobId.annotations(WireText.withMessage("must be a UUID")))
 }
 

@@ -26,6 +26,7 @@ const PublishRequest = Schema.Struct({
   name: WireText.Text.annotations({ description: "Name of the event." }),
   data: Schema.Unknown.annotations({ description: "A JSON value of up to 64 KiB, the payload of the event's jobs." }),
   key: WireText.optional(WireText.Text.annotations({ description: "Key of the event's jobs." })),
+  subject: WireText.optional(WireText.Subject),
   id: WireText.optional(
     WireText.Text.annotations({
       description: "Makes the request safe to retry: a second event of this name with the same id is not stored."

@@ -26,6 +26,7 @@ import * as BatchesRoutes from "../jobs/BatchesRoutes.js"
 import * as BulkRoutes from "../jobs/BulkRoutes.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 import * as EndpointsRoutes from "../jobs/EndpointsRoutes.js"
+import * as EraseRoutes from "../jobs/EraseRoutes.js"
 import * as GroupsRoutes from "../jobs/GroupsRoutes.js"
 import * as JobsRoutes from "../jobs/JobsRoutes.js"
 import { ListCache } from "../jobs/ListCache.js"
@@ -53,6 +54,7 @@ const Api = HttpApi.make("nightshift")
   .add(BatchesRoutes.group)
   .add(PublishRoutes.group)
   .add(EndpointsRoutes.group)
+  .add(EraseRoutes.group)
   .add(GroupsRoutes.group)
   .add(ViewsRoutes.group)
   .add(QueuesRoutes.group)
@@ -96,6 +98,7 @@ const contract = HttpApiBuilder.api(Api).pipe(
     BatchesRoutes.layer,
     PublishRoutes.layer,
     EndpointsRoutes.layer,
+    EraseRoutes.layer,
     WorkflowsRoutes.layer,
     StreamRoutes.layer,
     GroupsRoutes.layer,

@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Effect, Either, Exit, Option } from "effect"
 import type { UploadId, Workspace } from "../../core/Ids.js"
+import { faultOfText } from "../../core/Storable.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { digestOf, subjectCharacters } from "../../database/SubjectText.js"
 import * as Intake from "../../queue/enqueue/JobRequests.js"
 import type { QueueFull } from "../../queue/JobErrors.js"
 import { Kinds } from "../../queue/Kinds.js"
@@ -13,14 +15,30 @@ import { Storage } from "../../uploads/Storage.js"
 import type { Upload } from "../../uploads/Upload.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import type { Bearer } from "../access/WorkspaceAuth.js"
-import { BodyTooLarge, JobKindMissing, RequestTimedOut, type Unauthorized, UploadsBusy } from "../RequestErrors.js"
+import {
+  BadRequest,
+  BodyTooLarge,
+  JobKindMissing,
+  RequestTimedOut,
+  type Unauthorized,
+  UploadsBusy
+} from "../RequestErrors.js"
 import * as FilesReader from "./FilesReader.js"
 import { boundaryOf } from "./MultipartParser.js"
 
 /** Maximum concurrent upload requests of this process, in total and per workspace. */
 const atOnce = { all: 64, perWorkspace: 16 }
 
-export type Refusal = FilesReader.Refusal | UploadsBusy | JobKindMissing | QueueFull | Unauthorized
+/** The header that says whose data the files of a request are. */
+const subjectHeader = "Subject"
+
+/** Node reads headers as Latin-1, clients send UTF-8. */
+const subjectOf = ({ headers }: IncomingMessage): string | undefined => {
+  const given = headers.subject
+  return typeof given === "string" ? Buffer.from(given, "latin1").toString("utf8") : undefined
+}
+
+export type Refusal = BadRequest | FilesReader.Refusal | UploadsBusy | JobKindMissing | QueueFull | Unauthorized
 
 /** Receives the files of a request. Publishes all files and enqueues their jobs in one transaction. */
 export type Receive = (
@@ -47,13 +65,14 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
     })
 
     const enqueueJobs = (
-      uploads: ReadonlyArray<Upload>
+      uploads: ReadonlyArray<Upload>,
+      subject: string | undefined
     ): Effect.Effect<void, JobKindMissing | QueueFull | DatabaseError> =>
       Option.match(config.jobKind, {
         onNone: () => Effect.void,
         onSome: (kind) =>
           Intake.resolve(
-            uploads.map((upload) => ({ kind, payload: Arrival.of(upload) })),
+            uploads.map((upload) => ({ kind, payload: Arrival.of(upload), subject })),
             { force: false }
           ).pipe(
             Effect.provideService(Kinds, kinds),
@@ -101,12 +120,16 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         })
       )
 
-    const publish = ({ stillMay, workspace }: Bearer, drafts: ReadonlyArray<WholeDraft>) =>
+    const publish = ({ stillMay, workspace }: Bearer, drafts: ReadonlyArray<WholeDraft>, subject: string | undefined) =>
       transactions.run(
         Effect.gen(function* () {
           yield* stillMay
-          const uploads = yield* storage.publish(workspace, drafts)
-          yield* enqueueJobs(uploads)
+          const uploads = yield* storage.publish(
+            workspace,
+            drafts,
+            subject === undefined ? undefined : digestOf(subject)
+          )
+          yield* enqueueJobs(uploads, subject)
           return uploads
         })
       )
@@ -121,8 +144,11 @@ export const make: Effect.Effect<Receive, never, Storage | UploadsConfig | Trans
         const begun: Array<UploadId> = []
         // Best effort: if the database is unavailable, the sweeper deletes the drafts later.
         const discard = Effect.suspend(() => Effect.ignore(storage.discard(begun)))
+        const subject = subjectOf(source)
+        const fault = subject === undefined ? undefined : faultOfText(subject, subjectCharacters)
+        if (fault !== undefined) return new BadRequest({ message: `${subjectHeader} ${fault}.`, field: subjectHeader })
         return read(source, response, bearer, (id) => begun.push(id), onContent).pipe(
-          Effect.flatMap((drafts) => publish(bearer, drafts)),
+          Effect.flatMap((drafts) => publish(bearer, drafts, subject)),
           Effect.onExit((exit) => (Exit.isSuccess(exit) ? Effect.void : discard))
         )
       })

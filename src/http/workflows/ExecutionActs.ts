@@ -16,16 +16,17 @@ interface Start {
   readonly key: string
   readonly payload: unknown
   readonly queue?: string | undefined
+  readonly subject?: string | undefined
   readonly tags?: Tags | undefined
   /** Accepts a workflow that no process has registered and a payload that does not match its schema. [false] */
   readonly force?: boolean | undefined
 }
 
 /** Starts an execution of a registered workflow. */
-export const start = ({ force = false, key, payload, queue, tags, workflow }: Start) =>
+export const start = ({ force = false, key, payload, queue, subject, tags, workflow }: Start) =>
   Effect.gen(function* () {
     const workflows = yield* Workflows
-    const [job] = yield* JobRequests.resolve([{ kind: workflow, payload, queue }], { force, check: true })
+    const [job] = yield* JobRequests.resolve([{ kind: workflow, payload, queue, subject }], { force, check: true })
     if (job === undefined) return yield* Effect.dieMessage("the workflow was not resolved")
     if (!force) {
       const { find } = yield* Kinds

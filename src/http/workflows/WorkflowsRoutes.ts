@@ -40,6 +40,7 @@ const StartRequest = Schema.Struct({
   }),
   payload: Schema.Unknown,
   queue: WireText.optional(WireText.Text),
+  subject: WireText.optional(WireText.Subject),
   tags: WireText.optional(
     Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
       ...WireText.withMessage('must be an object like {"customer":"42"}'),

@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Either, Layer } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { type State, type Status, type StoredJob, stateOf, waitingStates } from "../../core/StoredJob.js"
+import { erasedAtOf, subjectOf } from "../../core/Subject.js"
 import { Hints } from "../../database/Hints.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
@@ -71,7 +72,12 @@ const requeued = (
   row: JobRow,
   now: number,
   onBelow: OnBelow
-): Either.Either<JobRow, DedupeKeyHeld> => {
+): Either.Either<JobRow, DedupeKeyHeld | JobNotInState> => {
+  const erasedAt = row.meta === undefined ? undefined : erasedAtOf(JSON.parse(row.meta))
+  if (erasedAt !== undefined) {
+    const { id } = row
+    return Either.left(new JobNotInState({ id, act: "requeue", state: stateOf(row, now), allowed: [], erasedAt }))
+  }
   const holder = row.dedupe === undefined ? undefined : table.holderOf(row.dedupe.key)
   if (holder !== undefined && holder.id !== row.id) {
     return Either.left(new DedupeKeyHeld({ id: row.id, holder: holder.id }))
@@ -291,6 +297,17 @@ const make = (table: Table, workflows: Workflows, logs: Logs, hints: typeof Hint
             )
           )
       ),
+    eraseUndo: (subject, act) =>
+      Effect.sync(() => {
+        let count = 0
+        for (const { jobs } of acts.values())
+          for (const [id, { before }] of jobs) {
+            if (before.meta === undefined || subjectOf(JSON.parse(before.meta)) !== subject) continue
+            count += 1
+            if (act === "erase") jobs.delete(id)
+          }
+        return count
+      }),
     pruneUndo: (olderThan) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         let gone = 0

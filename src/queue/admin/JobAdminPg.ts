@@ -1,12 +1,15 @@
 import * as SqlClient from "@effect/sql/SqlClient"
+import type * as Statement from "@effect/sql/Statement"
 import { Clock, Duration, Effect, Either, Layer, Option } from "effect"
 import { floorOf, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { isWaiting, limits, type State, type StoredJob, waitingStates } from "../../core/StoredJob.js"
+import { erasedAtOf, subjectKey } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { instant } from "../../database/SqlInstant.js"
+import { eraseBatch } from "../../database/SubjectText.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
 import { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
@@ -18,7 +21,7 @@ import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
 import { isKept, keep } from "../workflow/KeepSql.js"
-import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
+import { isWhole, reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten, stepTables } from "../workflow/WorkflowSql.js"
 import type { Action } from "./Operations.js"
 import * as RestorePg from "./RestorePg.js"
@@ -46,7 +49,7 @@ const statementsOf = (schema: string) => ({
   requeue: acting(
     schema,
     "requeue",
-    "status in ('done', 'dead')",
+    `status in ('done', 'dead') and ${isWhole("job")}`,
     `update ${schema}.job j set ${requeueSet(instant("$2"))}, updated_at = ${instant("$2")}
   from chosen where j.id = chosen.id
   returning ${storedColumns}`,
@@ -132,8 +135,8 @@ const make = Effect.gen(function* () {
       const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(text, parameters))
       const row = rows[0]
       if (row !== undefined) return toStoredJob(row, now)
-      const { state } = yield* search.get(id)
-      return yield* new JobNotInState({ id, act: name, state, allowed: [...allowed] })
+      const { meta, state } = yield* search.get(id)
+      return yield* new JobNotInState({ id, act: name, state, allowed: [...allowed], erasedAt: erasedAtOf(meta) })
     })
 
   /**
@@ -233,20 +236,38 @@ const make = Effect.gen(function* () {
       .join(", ")
   )
 
+  /** Deletes records of acts in the order of their ids. Returns how many. */
+  const forgetUndo = (which: Statement.Fragment, limit: number) =>
+    Effect.map(
+      mapErrors(sql<{ count: number }>`
+        with gone as (
+          delete from ${undos} u where (u.act, u.job_id) in
+            (select act, job_id from ${undos} where ${which} order by act, job_id limit ${limit})
+          returning u.job_id, u.action = 'delete' as is_deleted, u.execution is not null as is_deleted_execution
+        ), ${deletedSteps}
+        select count(*)::int as count from gone`),
+      ([gone]) => gone?.count ?? 0
+    )
+
+  const eraseUndo: typeof JobAdmin.Service.eraseUndo = (subject, act) => {
+    // The index `job_undo_subject` has the same condition.
+    const kept = sql.literal(`before->'meta'`)
+    const which = sql`${kept} ? ${sql.literal(`'${subjectKey}'`)} and ${kept}->>${sql.literal(`'${subjectKey}'`)} = ${subject}`
+    return act === "erase"
+      ? forgetUndo(which, eraseBatch)
+      : Effect.map(
+          mapErrors(sql<{ count: number }>`select count(*)::int as count from ${undos} where ${which}`),
+          ([row]) => row?.count ?? 0
+        )
+  }
+
   const pruneUndo: typeof JobAdmin.Service.pruneUndo = (olderThan) =>
     Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
       let sum = 0
       for (;;) {
         // Acts have ids that sort by time, so the primary key finds the oldest.
-        const [gone] = yield* mapErrors(sql<{ count: number }>`
-          with gone as (
-            delete from ${undos} u where (u.act, u.job_id) in
-              (select act, job_id from ${undos} where act < ${floorOf(before)} order by act, job_id limit ${undoBatch})
-            returning u.job_id, u.action = 'delete' as is_deleted, u.execution is not null as is_deleted_execution
-          ), ${deletedSteps}
-          select count(*)::int as count from gone`)
-        const count = gone?.count ?? 0
+        const count = yield* forgetUndo(sql`act < ${floorOf(before)}`, undoBatch)
         sum += count
         if (count < undoBatch) return sum
       }
@@ -328,7 +349,8 @@ const make = Effect.gen(function* () {
         mapErrors(sql.unsafe<{ act: string }>(statements.undoable, [SqlArrays.ofTexts(acts.filter(isId))])),
         (rows) => new Set(rows.map(({ act }) => act))
       ),
-    pruneUndo
+    pruneUndo,
+    eraseUndo
   })
 })
 

@@ -7,6 +7,7 @@ import { fragments } from "../../database/SqlInstant.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { conditions } from "../search/JobConditions.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
+import { isWhole } from "../workflow/RetrySql.js"
 import { filterOf, type OperationRow, rehearsalOf } from "./OperationRow.js"
 import { isFor } from "./OperationScope.js"
 import { actionStatement } from "./OperationSql.js"
@@ -169,7 +170,8 @@ export const make = (database: typeof Database.Service) => {
 
   const statusesOf = (ids: ReadonlyArray<JobId>) =>
     Effect.map(
-      mapErrors(sql<{ id: JobId; status: Status }>`select id, status from ${jobs} where id = any(${ids}::uuid[])`),
+      mapErrors(sql<{ id: JobId; status: Status | "erased" }>`
+        select id, case when ${sql.literal(isWhole("job"))} then status else 'erased' end as status from ${jobs} where id = any(${ids}::uuid[])`),
       (rows) => new Map(rows.map(({ id, status }) => [id, status]))
     )
 
@@ -281,10 +283,10 @@ export const make = (database: typeof Database.Service) => {
         return among.filter((id) => !met.has(id))
       }
       const others = unmet(ids)
-      const statuses = others.length === 0 ? new Map<JobId, Status>() : yield* statusesOf(others)
+      const statuses = others.length === 0 ? new Map<JobId, Status | "erased">() : yield* statusesOf(others)
       const held = others.filter((id) => {
         const status = statuses.get(id)
-        return status !== undefined && isFor(action, status)
+        return status !== undefined && status !== "erased" && isFor(action, status)
       })
       if (held.length > 0) results.push(...(yield* performHeld(acting, held, now)))
       const isHeld = new Set<JobId>(held)

@@ -1,7 +1,7 @@
 import { instant, millis } from "../../database/SqlInstant.js"
 import { isLinked } from "../workflow/JournalSql.js"
 import { isKept, keep } from "../workflow/KeepSql.js"
-import { reopenFailed, requeueSet } from "../workflow/RetrySql.js"
+import { isWhole, reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten } from "../workflow/WorkflowSql.js"
 import type { Action } from "./Operations.js"
 
@@ -55,7 +55,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
       return acting(
         schema,
         action,
-        "status in ('done', 'dead')",
+        `status in ('done', 'dead') and ${isWhole("job")}`,
         wait,
         updating(schema, requeueSet(now)),
         withFreeKeys(schema),

@@ -89,6 +89,9 @@ const make = Effect.gen(function* () {
       }),
       Effect.catchTag("DedupeKeyHeld", () => Effect.succeed(action === "undo" ? "changed" : "dedupe_key_held")),
       Effect.catchTag("UndoRefused", () => Effect.succeed("changed")),
+      Effect.catchTag("JobNotInState", ({ erasedAt, state }) =>
+        Effect.succeed(erasedAt === undefined ? state : "erased")
+      ),
       Effect.orDie
     )
   }

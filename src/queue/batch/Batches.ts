@@ -5,9 +5,11 @@ import { type BatchId, isId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { type FollowUp, limits } from "../../core/StoredJob.js"
+import { type SubjectDigest, subjectMeta } from "../../core/Subject.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { type Erase, subjectCharacters } from "../../database/SubjectText.js"
 import { JobIdTaken } from "../JobErrors.js"
-import { faultOfFollowUp, type NewJob } from "../NewJob.js"
+import { about, faultOfFollowUp, type NewJob } from "../NewJob.js"
 import type { Enqueued, EnqueueError, Queue } from "../Queue.js"
 import type { Batch } from "./Batch.js"
 
@@ -26,6 +28,8 @@ export interface NewBatch {
   /** Enqueued when all jobs have ended, whatever their result. Its `meta` has the batch's id and counts. */
   readonly followUp?: FollowUp | undefined
   readonly name?: string | undefined
+  /** The person or customer whose data the batch holds. Jobs that name no other have the same, and the follow-up. */
+  readonly subject?: string | undefined
   /** Generated if absent. With an id, a request whose reply was lost can be repeated: it finds the first batch. */
   readonly id?: BatchId | undefined
 }
@@ -108,6 +112,9 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
 
     /** Deletes batches that were closed longer ago than this. Returns how many. */
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
+
+    /** Erases the names and follow-ups of batches of a subject. An open batch closes without a follow-up. */
+    readonly erase: Erase
   }
 >() {}
 
@@ -115,12 +122,14 @@ export class Batches extends Context.Tag("nightshift/queue/Batches")<
 export const batchTopic = "batch"
 
 /** Validates the fields that job validation does not cover. */
-export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<void, InvalidBatch> => {
+export const checked = ({ followUp, id, jobs, name, subject }: NewBatch): Effect.Effect<void, InvalidBatch> => {
   const refuse = (field: string, reason: string) => Effect.fail(new InvalidBatch({ field, reason }))
   if (id !== undefined && !isId(id)) return refuse("id", "must be a lower-case UUID")
   if (jobs.length > maxBatchJobs) return refuse("jobs", `must have at most ${maxBatchJobs} jobs, got ${jobs.length}`)
   const badName = name === undefined ? undefined : faultOfText(name, maxNameCharacters)
   if (badName !== undefined) return refuse("name", badName)
+  const badSubject = subject === undefined ? undefined : faultOfText(subject, subjectCharacters)
+  if (badSubject !== undefined) return refuse("subject", badSubject)
   if (followUp === undefined) return Effect.void
   const fault = faultOfFollowUp(followUp, "followUp")
   if (fault !== undefined) return refuse(...fault)
@@ -132,11 +141,12 @@ export const checked = ({ followUp, id, jobs, name }: NewBatch): Effect.Effect<v
 export const enqueueIn = (
   queue: typeof Queue.Service,
   batch: BatchId,
-  jobs: ReadonlyArray<NewJob>
+  jobs: ReadonlyArray<NewJob>,
+  subject: SubjectDigest | undefined
 ): Effect.Effect<ReadonlyArray<Enqueued>, EnqueueError> => {
   const starts = Array.from({ length: Math.ceil(jobs.length / limits.batch) }, (_, piece) => piece * limits.batch)
   const request = (from: number) =>
-    queue.enqueue(jobs.slice(from, from + limits.batch).map((job) => ({ ...job, batch }))).pipe(
+    queue.enqueue(jobs.slice(from, from + limits.batch).map((job) => about(subject)({ ...job, batch }))).pipe(
       Effect.catchTags({
         InvalidJob: ({ field, index, reason }) =>
           Effect.fail(new InvalidJob({ index: index + from, jobs: jobs.length, field, reason })),
@@ -149,8 +159,9 @@ export const enqueueIn = (
 /** The follow-up as a job, with the counts in its `meta`. */
 export const followUpJob = (
   followUp: FollowUp,
-  { counts: { unfinished: _, ...counts }, id, total }: Pick<Batch, "id" | "total" | "counts">
-): NewJob => ({ ...followUp, meta: { batch: { id, total, ...counts } } })
+  { counts: { unfinished: _, ...counts }, id, total }: Pick<Batch, "id" | "total" | "counts">,
+  subject: SubjectDigest | undefined
+): NewJob => ({ ...followUp, meta: { batch: { id, total, ...counts }, ...subjectMeta(subject) } })
 
 /** Decodes a page's cursor: the id of the last batch of the previous page. */
 export const cursorOf = (cursor: string | undefined): Effect.Effect<Option.Option<string>, BadCursor> => {

@@ -1,8 +1,11 @@
-import { Clock, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Duration, Effect, FiberRef, Layer, Option } from "effect"
 import type { BatchId } from "../../core/Ids.js"
 import { idleUntil } from "../../core/Loop.js"
+import { ownSubject } from "../../core/OwnSubject.js"
 import * as Rollback from "../../core/Rollback.js"
+import type { SubjectDigest } from "../../core/Subject.js"
 import { Hints } from "../../database/Hints.js"
+import { digestOf } from "../../database/SubjectText.js"
 import { JobTable } from "../JobTableMemory.js"
 import type { NewJob } from "../NewJob.js"
 import { Queue } from "../Queue.js"
@@ -19,16 +22,21 @@ import {
   followUpJob
 } from "./Batches.js"
 
+/** A batch with its subject. */
+interface BatchRow extends Batch {
+  readonly subject: SubjectDigest | undefined
+}
+
 const make = Effect.gen(function* () {
   const table = yield* JobTable
   const queue = yield* Queue
   const hints = yield* Hints
-  const batches = new Map<BatchId, Batch>()
+  const batches = new Map<BatchId, BatchRow>()
   const oldestClosed = () =>
     Math.min(...[...batches.values()].map(({ closedAt = Number.POSITIVE_INFINITY }) => closedAt))
 
   /** Writes a batch. An enclosing transaction that fails restores it. */
-  const write = (id: BatchId, batch: Batch | undefined) => {
+  const write = (id: BatchId, batch: BatchRow | undefined) => {
     const before = batches.get(id)
     if (batch === undefined) batches.delete(id)
     else batches.set(id, batch)
@@ -51,16 +59,17 @@ const make = Effect.gen(function* () {
     return { ...counts, deleted: Math.max(0, total - unfinished - done - dead - cancelled) }
   }
 
-  const shown = (batch: Batch): Batch => (batch.closedAt === undefined ? { ...batch, counts: countsOf(batch) } : batch)
+  const shown = ({ subject: _, ...batch }: BatchRow): Batch =>
+    batch.closedAt === undefined ? { ...batch, counts: countsOf(batch) } : batch
 
   const find = (id: BatchId) => {
     const batch = batches.get(id)
     return batch === undefined ? Effect.fail(new BatchNotFound({ id })) : Effect.succeed(batch)
   }
 
-  const store = (batch: Batch, given: ReadonlyArray<NewJob>) =>
+  const store = (batch: BatchRow, given: ReadonlyArray<NewJob>) =>
     Effect.gen(function* () {
-      const answers = yield* enqueueIn(queue, batch.id, given)
+      const answers = yield* enqueueIn(queue, batch.id, given, batch.subject)
       const stored = answers.filter(
         (answer) => answer.outcome === "enqueued" && table.get(answer.id)?.batch === batch.id
       ).length
@@ -68,14 +77,14 @@ const make = Effect.gen(function* () {
       return answers
     })
 
-  const closeOne = (batch: Batch, now: number) =>
+  const closeOne = (batch: BatchRow, now: number) =>
     Effect.gen(function* () {
       const counts = countsOf(batch)
       if (counts.unfinished > 0) return 0
       const followUpId =
         batch.followUp === undefined
           ? undefined
-          : (yield* queue.enqueue([followUpJob(batch.followUp, { ...batch, counts })]))[0]?.id
+          : (yield* queue.enqueue([followUpJob(batch.followUp, { ...batch, counts }, batch.subject)]))[0]?.id
       yield* write(batch.id, { ...batch, counts, closedAt: now, followUpId })
       return 1
     }).pipe(Effect.catchTags({ QueueFull: () => Effect.succeed(0) }), Effect.orDie)
@@ -88,8 +97,10 @@ const make = Effect.gen(function* () {
         const id = given.id ?? table.ids.batch(now)
         const existing = batches.get(id)
         if (existing !== undefined) return { batch: shown(existing), created: false, jobs: [] }
-        const batch: Batch = {
+        const subject = given.subject === undefined ? yield* FiberRef.get(ownSubject) : digestOf(given.subject)
+        const batch: BatchRow = {
           id,
+          subject,
           name: given.name,
           createdAt: now,
           closedAt: undefined,
@@ -123,6 +134,14 @@ const make = Effect.gen(function* () {
           .sort((a, b) => (a.id < b.id ? 1 : -1))
         const page = found.slice(0, limit).map(shown)
         return { batches: page, next: found.length > limit ? page.at(-1)?.id : undefined }
+      }),
+    erase: (subject, act) =>
+      Effect.gen(function* () {
+        const found = [...batches.values()].filter((batch) => batch.subject === subject)
+        if (act === "erase")
+          for (const batch of found)
+            yield* write(batch.id, { ...batch, name: undefined, followUp: undefined, subject: undefined })
+        return found.length
       }),
     close: Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis

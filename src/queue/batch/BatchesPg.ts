@@ -1,10 +1,13 @@
-import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
+import { Clock, Duration, Effect, FiberRef, Layer, Option, Schema } from "effect"
 import { type BatchId, type JobId, makeGenerator } from "../../core/Ids.js"
+import { ownSubject } from "../../core/OwnSubject.js"
 import { FollowUp } from "../../core/StoredJob.js"
+import type { SubjectDigest } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
+import { digestOf, eraseBatch } from "../../database/SubjectText.js"
 import type { NewJob } from "../NewJob.js"
 import { type Enqueued, Queue } from "../Queue.js"
 import {
@@ -33,6 +36,7 @@ interface BatchRow {
   readonly done: number
   readonly dead: number
   readonly cancelled: number
+  readonly subject: string | null
 }
 
 const readFollowUp = Schema.decodeUnknownSync(FollowUp)
@@ -67,7 +71,7 @@ const make = Effect.gen(function* () {
   const jobs = sql(`${schema}.job`)
   const columns = sql.literal(
     `b.id, b.name, ${millis("b.created_at")} as created_at, ${millis("b.closed_at")} as closed_at, b.total, b.follow_up,
-    b.follow_up_id, b.counts, n.unfinished, n.done, n.dead, n.cancelled`
+    b.follow_up_id, b.counts, b.subject, n.unfinished, n.done, n.dead, n.cancelled`
   )
   // A closed batch has its counts, and its jobs are not read.
   const counted = sql`cross join lateral (
@@ -88,9 +92,9 @@ const make = Effect.gen(function* () {
     Effect.flatMap(find(id), Option.match({ onNone: () => new BatchNotFound({ id }), onSome: Effect.succeed }))
 
   /** Stores the jobs and counts those that were added to the batch, without those that already existed. */
-  const store = (id: BatchId, given: ReadonlyArray<NewJob>) =>
+  const store = (id: BatchId, given: ReadonlyArray<NewJob>, subject: SubjectDigest | undefined) =>
     Effect.gen(function* () {
-      const answers = yield* enqueueIn(queue, id, given)
+      const answers = yield* enqueueIn(queue, id, given, subject)
       const stored = answers.flatMap((answer) => (answer.outcome === "enqueued" ? [answer.id] : []))
       yield* mapErrors(sql`update ${table} set total = total + (
         select count(*) from ${jobs} where id = any(${stored}::uuid[]) and batch_id = ${id}) where id = ${id}`)
@@ -102,15 +106,16 @@ const make = Effect.gen(function* () {
       yield* checked(batch)
       const now = yield* Clock.currentTimeMillis
       const id = batch.id ?? ids.batch(now)
+      const subject = batch.subject === undefined ? yield* FiberRef.get(ownSubject) : digestOf(batch.subject)
       const stored = yield* transaction(
         Effect.gen(function* () {
           const rows = yield* mapErrors(sql`
-            insert into ${table} (id, created_at, total, name, follow_up)
-            values (${id}, ${instant(now)}, 0, ${batch.name ?? null},
+            insert into ${table} (id, created_at, total, name, subject, follow_up)
+            values (${id}, ${instant(now)}, 0, ${batch.name ?? null}, ${subject ?? null},
               ${batch.followUp === undefined ? null : JSON.stringify(batch.followUp)}::jsonb)
             on conflict do nothing returning id`)
           if (rows.length === 0) return { created: false, jobs: [] as ReadonlyArray<Enqueued> }
-          const answers = yield* store(id, batch.jobs)
+          const answers = yield* store(id, batch.jobs, subject)
           yield* hints.publish(batchTopic, id)
           return { created: true, jobs: answers }
         })
@@ -123,11 +128,11 @@ const make = Effect.gen(function* () {
       Effect.gen(function* () {
         yield* checked({ jobs: given })
         // Locked until the jobs are committed, so that the batch is not closed without them.
-        const [row] = yield* mapErrors(sql<{ closed: boolean }>`
-          select closed_at is not null as closed from ${table} where id = ${id} for update`)
+        const [row] = yield* mapErrors(sql<{ closed: boolean; subject: string | null }>`
+          select closed_at is not null as closed, subject from ${table} where id = ${id} for update`)
         if (row === undefined) return yield* new BatchNotFound({ id })
         if (row.closed) return yield* new BatchClosed({ id })
-        return yield* store(id, given)
+        return yield* store(id, given, row.subject ?? undefined)
       })
     )
 
@@ -149,7 +154,9 @@ const make = Effect.gen(function* () {
       const batch = toBatch(row)
       const { unfinished: _, ...counts } = batch.counts
       const followUpId: JobId | undefined =
-        batch.followUp === undefined ? undefined : (yield* queue.enqueue([followUpJob(batch.followUp, batch)]))[0]?.id
+        batch.followUp === undefined
+          ? undefined
+          : (yield* queue.enqueue([followUpJob(batch.followUp, batch, row.subject ?? undefined)]))[0]?.id
       yield* mapErrors(sql`update ${table} set closed_at = ${instant(now)}, counts = ${JSON.stringify(counts)}::jsonb,
         follow_up_id = ${followUpId ?? null} where id = ${id}`)
       return { isClosed: true }
@@ -197,6 +204,26 @@ const make = Effect.gen(function* () {
         return { batches, next: rows.length > limit ? batches.at(-1)?.id : undefined }
       }),
     close,
+    erase: (subject, act) =>
+      act === "count"
+        ? Effect.map(
+            mapErrors(sql<{ count: number }>`select count(*)::int as count from ${table} where subject = ${subject}`),
+            ([row]) => row?.count ?? 0
+          )
+        : transaction(
+            Effect.gen(function* () {
+              const rows = yield* mapErrors(sql<{ id: string }>`
+                update ${table} set name = null, follow_up = null, subject = null where id in (
+                  select id from ${table} where subject = ${subject} order by id limit ${eraseBatch} for update)
+                returning id`)
+              // The stored response to a request with an Idempotency-Key has the name.
+              if (rows.length > 0)
+                yield* mapErrors(sql`update ${sql(`${schema}.idempotency`)}
+                  set answer = jsonb_set(answer, '{batch,name}', 'null')
+                  where answer->'batch'->>'id' = any(${rows.map(({ id }) => id)}::text[])`)
+              return rows.length
+            })
+          ),
     purge: (olderThan) =>
       Effect.gen(function* () {
         const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)

@@ -39,6 +39,7 @@ const isLike = (first: NewJob) => (job: NewJob) =>
   job.dedupe === undefined &&
   job.onDead === undefined &&
   job.meta === undefined &&
+  job.subject === undefined &&
   job.batch === undefined &&
   !isAbsent(job.payload) &&
   (job.runAt === first.runAt || (job.runAt !== undefined && faultOfFields(job) === undefined))

@@ -2,6 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Context, Effect, Either, Exit, Option, Runtime, type Scope } from "effect"
 import * as Batcher from "../../core/Batcher.js"
 import type { IdGenerator } from "../../core/Ids.js"
+import { ownSubject } from "../../core/OwnSubject.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
@@ -9,6 +10,7 @@ import type { HandoffResult } from "../handoff/JobOffer.js"
 import { QueueFull, type StoreError } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
 import {
+  about,
   admit,
   admitAll,
   batchWeight,
@@ -213,8 +215,10 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
 
     // Path of every single enqueue: plain function calls up to the batcher, because thousands of fibers run here at
     // once.
-    const enqueue: Enqueuing["enqueue"] = (jobs) =>
+    const enqueue: Enqueuing["enqueue"] = (given) =>
       Effect.withFiberRuntime((fiber) => {
+        const own = fiber.getFiberRef(ownSubject)
+        const jobs = own === undefined ? given : given.map(about(own))
         const outer = Context.getOption(fiber.currentContext, SqlClient.TransactionConnection)
         const now = clock.unsafeCurrentTimeMillis()
         const bulk = Option.isNone(outer) ? BulkInsert.of(jobs, ids, now) : undefined

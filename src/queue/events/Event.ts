@@ -7,6 +7,8 @@ import type { State } from "../../core/StoredJob.js"
 export interface PublishOptions {
   /** Key of the event's jobs: jobs that share a key can be limited or ordered together. [none] */
   readonly key?: string | undefined
+  /** Whose data the event has, such as `customer:42`. Its jobs have the same subject. Only a digest is stored. [none] */
+  readonly subject?: string | undefined
   /** Names the event, up to 256 characters: a second event of this name with the same id is not stored. [none] */
   readonly id?: string | undefined
 }

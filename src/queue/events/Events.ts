@@ -5,7 +5,9 @@ import { type Answer, Expected } from "../../core/ExpectedError.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { faultOfText, jsonText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
+import type { SubjectDigest } from "../../core/Subject.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
+import { digestOf, type Erase, subjectCharacters } from "../../database/SubjectText.js"
 import type { OuterTransactionFailed } from "../JobErrors.js"
 import type { RunStatement } from "../Queue.js"
 import type { EventDetails, Published, StoredEvent, Subscription, Window } from "./Event.js"
@@ -26,6 +28,8 @@ export interface NewEvent {
   readonly data: unknown
   /** Key of the event's jobs. */
   readonly key?: string | undefined
+  /** The person or customer whose data the event has, and its jobs. */
+  readonly subject?: string | undefined
   /** Names the event among those of its name: a second one with the same id is not stored. */
   readonly id?: string | undefined
 }
@@ -214,6 +218,9 @@ export class Events extends Context.Tag("nightshift/queue/Events")<
      * Returns how many.
      */
     readonly purge: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
+
+    /** Deletes events of a subject, also from open windows. */
+    readonly erase: Erase
   }
 >() {}
 
@@ -236,22 +243,28 @@ export const maxWindowBytes = 900_000
 export const nextLook = (now: number, debounce: number, due: number = Number.POSITIVE_INFINITY): number =>
   Math.min(Math.max(due, now), now + Math.min(5_000, Math.max(200, debounce / 5)))
 
-/** An event that was checked, with its data as JSON. */
-export interface CheckedEvent extends Omit<NewEvent, "data"> {
+/** An event that was checked, with its data as JSON and the digest of its subject. */
+export interface CheckedEvent extends Omit<NewEvent, "data" | "subject"> {
   readonly data: string
+  readonly subject: SubjectDigest | undefined
 }
 
-const faultOf = ({ id, key, name }: NewEvent): readonly [string, string] | undefined => {
+const faultOf = ({ id, key, name, subject }: NewEvent): readonly [string, string] | undefined => {
   const badName = faultOfText(name, limits.nameCharacters)
   if (badName !== undefined) return ["name", badName]
   const badKey = key === undefined ? undefined : faultOfText(key, limits.keyCharacters)
   if (badKey !== undefined) return ["key", badKey]
+  const badSubject = subject === undefined ? undefined : faultOfText(subject, subjectCharacters)
+  if (badSubject !== undefined) return ["subject", badSubject]
   const badId = id === undefined ? undefined : faultOfText(id, limits.signalCharacters)
   return badId === undefined ? undefined : ["id", badId]
 }
 
-/** Checks events. Returns them with their data as JSON. */
-export const checked = (events: ReadonlyArray<NewEvent>): Either.Either<ReadonlyArray<CheckedEvent>, InvalidEvent> => {
+/** Checks events. Returns them with their data as JSON. Those without a subject get this one. */
+export const checked = (
+  events: ReadonlyArray<NewEvent>,
+  own?: SubjectDigest
+): Either.Either<ReadonlyArray<CheckedEvent>, InvalidEvent> => {
   if (events.length === 0 || events.length > maxEvents) {
     const reason = `must contain 1 to ${maxEvents} events, got ${events.length}`
     return Either.left(new InvalidEvent({ index: 0, field: "events", reason }))
@@ -265,7 +278,8 @@ export const checked = (events: ReadonlyArray<NewEvent>): Either.Either<Readonly
       const advice = data.left.includes("bytes as JSON") ? ". Publish the key under which you store it" : ""
       return Either.left(new InvalidEvent({ index, field: "data", reason: `${data.left}${advice}` }))
     }
-    made.push({ name: event.name, key: event.key, id: event.id, data: data.right })
+    const subject = event.subject === undefined ? own : digestOf(event.subject)
+    made.push({ name: event.name, key: event.key, id: event.id, subject, data: data.right })
   }
   return Either.right(made)
 }

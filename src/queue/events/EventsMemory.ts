@@ -1,8 +1,10 @@
-import { Duration, Effect, Either, Layer } from "effect"
+import { Duration, Effect, Either, FiberRef, Layer } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { idleUntil } from "../../core/Loop.js"
+import { ownSubject } from "../../core/OwnSubject.js"
 import { stateOf } from "../../core/StoredJob.js"
+import { subjectMeta } from "../../core/Subject.js"
 import { Hints } from "../../database/Hints.js"
 import { enqueueAll } from "../enqueue/EnqueueMemory.js"
 import { type JobFields, jobOf } from "../Job.js"
@@ -11,7 +13,7 @@ import { Kinds, type RegisteredKind } from "../Kinds.js"
 import { type Decide, Routes, routed } from "../settings/Routes.js"
 import * as SignalValuesMemory from "../workflow/SignalValuesMemory.js"
 import { WorkflowTable } from "../workflow/WorkflowTableMemory.js"
-import type { EventJob, StoredEvent, Subscription } from "./Event.js"
+import type { EventJob, Subscription } from "./Event.js"
 import {
   checked,
   checkedId,
@@ -27,7 +29,7 @@ import {
 import { matches } from "./Match.js"
 import * as Windows from "./WindowsMemory.js"
 
-interface EventRow extends StoredEvent {
+interface EventRow extends Windows.Event {
   readonly replays: ReadonlyArray<JobId>
   /** The jobs of its windows that are closed, by subscriber. */
   readonly windowJobs: Readonly<Record<string, JobId>>
@@ -95,14 +97,14 @@ const make = Effect.gen(function* () {
 
   /** Stores the job of an event for a subscriber. Returns whether it is new. */
   const deliver = (event: EventRow, kind: RegisteredKind | undefined, id: JobId, now: number, queueOf: Decide) => {
-    const { data, id: eventId, key, name, publishedAt } = event
+    const { data, id: eventId, key, name, publishedAt, subject } = event
     const about = {
       id: eventId,
       name,
       publishedAt: new Date(publishedAt).toISOString(),
       ...(key === undefined ? {} : { key })
     }
-    return store(kind, 1, { id, payload: data, key, meta: { event: about } }, now, queueOf)
+    return store(kind, 1, { id, payload: data, key, meta: { event: about, ...subjectMeta(subject) } }, now, queueOf)
   }
 
   const windowOf = (event: string, kind: string) => subscriptions.get(keyOf(event, kind))?.window
@@ -135,22 +137,33 @@ const make = Effect.gen(function* () {
   }
 
   const publish: typeof Events.Service.publish = (given) =>
-    Effect.flatMap(checked(given), (all) =>
-      changing((now, known, queueOf) =>
-        all.map(({ data, id: ownId, key, name }) => {
-          const first = ownId === undefined ? undefined : ownIds.get(keyOf(name, ownId))
-          if (first !== undefined) return { id: first, outcome: "repeated" as const, jobs: 0 }
-          const id = jobs.ids.plain(now)
-          const event: EventRow = { id, name, publishedAt: now, key, ownId, data: JSON.parse(data), ...unseen }
-          set(events, id, event)
-          if (ownId !== undefined) set(ownIds, keyOf(name, ownId), id)
-          const made = subscribersOf(name).filter(
-            (each) => fits(each, event) && receive(event, each, known, now, queueOf)
-          )
-          endWaits(event, now)
-          return { id, outcome: "published" as const, jobs: made.length }
-        })
-      )
+    Effect.flatMap(
+      Effect.flatMap(FiberRef.get(ownSubject), (own) => checked(given, own)),
+      (all) =>
+        changing((now, known, queueOf) =>
+          all.map(({ data, id: ownId, key, name, subject }) => {
+            const first = ownId === undefined ? undefined : ownIds.get(keyOf(name, ownId))
+            if (first !== undefined) return { id: first, outcome: "repeated" as const, jobs: 0 }
+            const id = jobs.ids.plain(now)
+            const event: EventRow = {
+              id,
+              name,
+              publishedAt: now,
+              key,
+              ownId,
+              subject,
+              data: JSON.parse(data),
+              ...unseen
+            }
+            set(events, id, event)
+            if (ownId !== undefined) set(ownIds, keyOf(name, ownId), id)
+            const made = subscribersOf(name).filter(
+              (each) => fits(each, event) && receive(event, each, known, now, queueOf)
+            )
+            endWaits(event, now)
+            return { id, outcome: "published" as const, jobs: made.length }
+          })
+        )
     )
 
   const isAnyOpen = () => [...subscriptions.values()].some(({ fillFromAt }) => fillFromAt !== undefined)
@@ -236,7 +249,7 @@ const make = Effect.gen(function* () {
       return { jobs: made, nextAt: Windows.lookAt(now, windows(), dueAt()) }
     }).pipe(Effect.zipLeft(idleUntil(dueAt, "exactly"))),
     get: (id) =>
-      Effect.flatMap(find(id), ({ replays, windowJobs, ...event }) =>
+      Effect.flatMap(find(id), ({ replays, subject: _, windowJobs, ...event }) =>
         jobs.atomically((now) => {
           const jobOfId = (job: JobId, subscriber: string, replayed: boolean): EventJob => {
             const row = jobs.get(job)
@@ -259,7 +272,7 @@ const make = Effect.gen(function* () {
         const found = [...events.values()]
           .filter((event) => (name === undefined || event.name === name) && (cursor === undefined || event.id < cursor))
           .sort((left, right) => (left.id < right.id ? 1 : -1))
-        const page = found.slice(0, limit).map(({ replays: _, windowJobs: __, ...event }) => event)
+        const page = found.slice(0, limit).map(({ replays: _, subject: __, windowJobs: ___, ...event }) => event)
         return { events: page, next: found.length > limit ? page.at(-1)?.id : undefined }
       }),
     replay: (id, kind) =>
@@ -295,6 +308,16 @@ const make = Effect.gen(function* () {
         const found = known.taken === undefined ? [...events.values()].find(isFirst) : events.get(known.taken)
         set(waits, key, found === undefined && ends ? undefined : { ...known, taken: found?.id })
         return found === undefined ? { settled: true } : { data: found.data }
+      }),
+    erase: (subject, act) =>
+      jobs.atomically(() => {
+        const found = [...events.values()].filter((event) => event.subject === subject)
+        if (act === "count") return found.length
+        for (const event of found) {
+          removeEvent(event)
+          for (const [key, waiting] of [...open]) if (waiting.event.id === event.id) set(open, key, undefined)
+        }
+        return found.length
       }),
     purge: (olderThan) =>
       jobs

@@ -1,14 +1,16 @@
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, Context, Duration, Effect, Either, Exit, Layer, Option, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Either, Exit, FiberRef, Layer, Option, Schema } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
 import * as Batcher from "../../core/Batcher.js"
 import { floorOf, isId, type JobId, makeGenerator } from "../../core/Ids.js"
+import { ownSubject } from "../../core/OwnSubject.js"
 import { State } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseUnavailable, isDataError, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
+import { eraseBatch } from "../../database/SubjectText.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { OuterTransactionFailed } from "../JobErrors.js"
@@ -72,8 +74,8 @@ const isOfOne = (error: DatabaseError) =>
 const isPassing = (error: DatabaseError) => error instanceof DatabaseUnavailable && error.sqlState !== "55P03"
 
 const requestOf = (events: ReadonlyArray<Stamped>, now: number, more: object): string => {
-  const each = events.map(({ data, eventId, id, key, name }) => {
-    const fields = JSON.stringify({ id: eventId, name, key: key ?? null, own_id: id ?? null })
+  const each = events.map(({ data, eventId, id, key, name, subject }) => {
+    const fields = JSON.stringify({ id: eventId, name, key: key ?? null, own_id: id ?? null, subject })
     return `${fields.slice(0, -1)},"data":${data}}`
   })
   return `${JSON.stringify({ now, ...more }).slice(0, -1)},"events":[${each.join(",")}]}`
@@ -147,8 +149,10 @@ const make = Effect.gen(function* () {
   const stamped = (
     events: Parameters<typeof checked>[0],
     now: number
-  ): Either.Either<ReadonlyArray<Stamped>, InvalidEvent> =>
-    Either.map(checked(events), (all) => all.map((event) => ({ ...event, eventId: ids.plain(now) })))
+  ): Effect.Effect<ReadonlyArray<Stamped>, InvalidEvent> =>
+    Effect.flatMap(FiberRef.get(ownSubject), (own) =>
+      Either.map(checked(events, own), (all) => all.map((event) => ({ ...event, eventId: ids.plain(now) })))
+    )
 
   const publish: typeof Events.Service.publish = (given) =>
     Effect.gen(function* () {
@@ -291,6 +295,26 @@ const make = Effect.gen(function* () {
         ),
         ([row]) => row?.answer ?? { settled: false }
       ),
+    erase: (subject, act) =>
+      act === "count"
+        ? Effect.map(
+            mapErrors(sql<{ count: number }>`select count(*)::int as count from ${table} where subject = ${subject}`),
+            ([row]) => row?.count ?? 0
+          )
+        : transaction(
+            Effect.gen(function* () {
+              const found = yield* mapErrors(
+                sql<{ id: string }>`select id from ${table} where subject = ${subject} order by id limit ${eraseBatch}`
+              )
+              const erased = found.map(({ id }) => id)
+              // In the order in which a leader that closes their windows locks them. Their jobs have the subject.
+              yield* mapErrors(sql`delete from ${windowed} w using (
+                select event, kind from ${windowed} where event = any(${erased}::uuid[])
+                order by kind, bucket, event for update) o where w.event = o.event and w.kind = o.kind`)
+              yield* mapErrors(sql`delete from ${table} where id = any(${erased}::uuid[])`)
+              return found.length
+            })
+          ),
     purge: (olderThan) =>
       Effect.gen(function* () {
         const before = floorOf((yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan))

@@ -1,5 +1,6 @@
 import { Array as Arrays } from "effect"
 import type { JobId } from "../../core/Ids.js"
+import { type SubjectDigest, subjectMeta } from "../../core/Subject.js"
 import type { NewJob } from "../NewJob.js"
 import type { StoredEvent, Window } from "./Event.js"
 import { maxWindowBytes, nextLook, windowJobIdOf } from "./Events.js"
@@ -7,9 +8,14 @@ import { valueAt } from "./Match.js"
 
 // Open windows of the in-memory store, as the table `windowed_event` and the SQL function `close_windows`.
 
+/** An event with its subject. */
+export interface Event extends StoredEvent {
+  readonly subject: SubjectDigest | undefined
+}
+
 /** An event in the open window of a subscriber. */
 export interface WindowedEvent {
-  readonly event: StoredEvent
+  readonly event: Event
   readonly kind: string
   /** Equal for the events of one window. */
   readonly bucket: string
@@ -19,24 +25,31 @@ export interface WindowedEvent {
 export interface Part {
   readonly id: JobId
   readonly kind: string
-  readonly events: ReadonlyArray<StoredEvent>
+  readonly events: ReadonlyArray<Event>
 }
 
-export const of = (event: StoredEvent, kind: string, { by }: Window): WindowedEvent => ({
+export const of = (event: Event, kind: string, { by }: Window): WindowedEvent => ({
   event,
   kind,
-  bucket: JSON.stringify([event.name, kind, event.key ?? null, by.map((path) => valueAt(event.data, path))])
+  bucket: JSON.stringify([
+    event.name,
+    kind,
+    event.key ?? null,
+    by.map((path) => valueAt(event.data, path)),
+    event.subject
+  ])
 })
 
 /** The payload and `meta` of a job with several events. */
-export const contentOf = (events: ReadonlyArray<StoredEvent>): Pick<NewJob, "payload" | "key" | "meta"> => {
-  const { key, name } = events[0] as StoredEvent
+export const contentOf = (events: ReadonlyArray<Event>): Pick<NewJob, "payload" | "key" | "meta"> => {
+  const { key, name, subject } = events[0] as Event
   return {
     payload: events.map(({ data }) => data),
     key,
     meta: {
       event: { name, ...(key === undefined ? {} : { key }) },
-      events: events.map(({ id, publishedAt }) => ({ id, publishedAt: new Date(publishedAt).toISOString() }))
+      events: events.map(({ id, publishedAt }) => ({ id, publishedAt: new Date(publishedAt).toISOString() })),
+      ...subjectMeta(subject)
     }
   }
 }
@@ -45,7 +58,7 @@ type WindowOf = (event: string, kind: string) => Window | undefined
 
 interface Bucket {
   readonly kind: string
-  readonly events: ReadonlyArray<StoredEvent>
+  readonly events: ReadonlyArray<Event>
   readonly window: Window | undefined
   /** When no further event was published for long enough. */
   readonly dueAt: number

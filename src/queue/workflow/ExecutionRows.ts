@@ -187,5 +187,8 @@ export interface ForkRow {
   readonly max_attempts: number
   readonly priority: number
   readonly key: string | null
+  readonly subject: string | null
+  /** When its data was erased. */
+  readonly erased: string | null
   readonly steps: ReadonlyArray<string>
 }

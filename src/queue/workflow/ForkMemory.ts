@@ -1,4 +1,5 @@
 import { Effect, type Either } from "effect"
+import { erasedAtOf, subjectMeta, subjectOf } from "../../core/Subject.js"
 import type { JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
 import type { Queue } from "../Queue.js"
@@ -7,7 +8,7 @@ import { isUndone, reopenedAt } from "./ReopenedJournal.js"
 import { numberOf, signalOf } from "./SignalValues.js"
 import * as SignalValuesMemory from "./SignalValuesMemory.js"
 import { ExecutionExists, type ExecutionNotFound, StepNotFound } from "./WorkflowErrors.js"
-import type { Workflows } from "./Workflows.js"
+import { erasedSource, type Workflows } from "./Workflows.js"
 import type { WorkflowTable } from "./WorkflowTableMemory.js"
 
 /** Starts a new execution with the journal of another before a step. */
@@ -21,6 +22,9 @@ export const make =
   (execution, step, { as } = {}) =>
     Effect.gen(function* () {
       const row = yield* find(execution)
+      const meta: unknown = JSON.parse(row.meta ?? "{}")
+      const erasedAt = erasedAtOf(meta)
+      if (erasedAt !== undefined) return yield* erasedSource(row.id, erasedAt)
       const source = row.dedupe?.key ?? execution
       const steps = table.stepsOf(row.id)
       const first = steps.find(({ name }) => name === step)
@@ -38,7 +42,7 @@ export const make =
           attempts: row.attempts,
           priority: row.priority,
           key: row.key,
-          meta: { forkOf: source, forkFrom: step }
+          meta: { forkOf: source, forkFrom: step, ...subjectMeta(subjectOf(meta)) }
         })
       ])
       if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")

@@ -1,3 +1,4 @@
+import { erasedKey } from "../../core/Subject.js"
 import { instant } from "../../database/SqlInstant.js"
 import { keep } from "./KeepSql.js"
 
@@ -51,6 +52,9 @@ export const reopenFailed = (schema: string, chosen: string, now: string): strin
       and not (d.kind = 'children' and ${areUndone(schema, "d.name")}) and not (${isInvalid(schema)})
   )`
 
+/** Whether the data of the job was not erased. */
+export const isWhole = (job: string): string => `not coalesce(${job}.meta ? '${erasedKey}', false)`
+
 /** Changes of a requeued job. */
 export const requeueSet = (
   at: string
@@ -103,7 +107,7 @@ export const make = (schema: string) => ({
     union
     select j.id, case when j.woken is not null then j.dedupe_key end, false
     from tree join ${schema}.workflow_child l on l.parent = tree.execution and ${isRetriedWith(schema, "tree.id")}
-    join ${schema}.job j on j.id = l.child and j.status = 'dead'
+    join ${schema}.job j on j.id = l.child and j.status = 'dead' and ${isWhole("j")}
   ), chosen as (
     select * from ${schema}.job where id in (select id from tree where not above) and status = 'dead' order by id desc for update
   ), ${reopenFailed(schema, "chosen", instant("$2"))}, changed as (

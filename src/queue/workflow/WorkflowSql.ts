@@ -1,3 +1,4 @@
+import { erasedKey, subjectKey } from "../../core/Subject.js"
 import { instant, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
 import { workChannel } from "../Wakeups.js"
@@ -270,7 +271,8 @@ export const make = (schema: string) => ({
     where j.cancel_requested_at is not null`,
 
   forkSource: `
-  select j.dedupe_key as execution, j.kind, j.version, j.queue, j.payload, j.max_attempts, j.priority, j.key, array(
+  select j.dedupe_key as execution, j.kind, j.version, j.queue, j.payload, j.max_attempts, j.priority, j.key, j.meta->>'${subjectKey}' as subject,
+    j.meta->>'${erasedKey}' as erased, array(
     select s.name from ${schema}.workflow_step s where s.job_id = j.id group by s.name order by min(s.sequence)) as steps
   from ${schema}.job j where j.id = $1`,
 

@@ -271,6 +271,9 @@ const makeTable = (jobs: Jobs) => {
         const isOpen = (links.get(parent) ?? []).some((link) => link.child === child && link.endedAt === undefined)
         return isOpen && row !== undefined && row.finishedAt === undefined
       }),
+    unlink: (parent: string) => {
+      for (const { child } of links.get(parent) ?? []) parentsOf.get(child)?.delete(parent)
+    },
     link: (parent: string, added: ReadonlyArray<ChildLink>) => {
       set(links, parent, [...(links.get(parent) ?? []), ...added])
       for (const { child } of added) parentsOf.set(child, (parentsOf.get(child) ?? new Set<string>()).add(parent))

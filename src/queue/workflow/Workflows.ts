@@ -219,7 +219,7 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
         /** Id of the new execution. */
         readonly execution: string
       },
-      ExecutionNotFound | StepNotFound | ExecutionExists | EnqueueError
+      ExecutionNotFound | StepNotFound | ExecutionExists | JobNotInState | EnqueueError
     >
 
     /** Stores the last heartbeat of a step, in place of earlier ones. Never in the caller's transaction. */
@@ -308,6 +308,10 @@ export class Workflows extends Context.Tag("nightshift/queue/Workflows")<
 >() {}
 
 type RetryError = ExecutionNotFound | JobNotInState | DatabaseError
+
+/** A fork would repeat the steps of an execution whose data was erased. */
+export const erasedSource = (id: JobId, erasedAt: number): JobNotInState =>
+  new JobNotInState({ id, act: "fork", state: "done", allowed: [], erasedAt })
 
 /** `retry` of both layers. `requeue` runs an ended execution again, `read` reads the job of an execution. */
 export const retryOf =

@@ -3,6 +3,7 @@ import { Clock, Effect, Either, Exit, Layer, Option } from "effect"
 import * as Batcher from "../../core/Batcher.js"
 import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { limits } from "../../core/StoredJob.js"
+import { subjectMeta } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, isDataError, mapErrors, retryContention } from "../../database/DatabaseError.js"
 import type { Hints } from "../../database/Hints.js"
@@ -30,7 +31,7 @@ import * as StreamsPg from "./StreamsPg.js"
 import * as TagsPg from "./TagsPg.js"
 import { ChildNotLinked, ExecutionExists, ExecutionNotFound, LeaseLost, StepNotFound } from "./WorkflowErrors.js"
 import * as WorkflowSql from "./WorkflowSql.js"
-import { admitted, endRaceOf, type Recorded, retryOf, Workflows } from "./Workflows.js"
+import { admitted, endRaceOf, erasedSource, type Recorded, retryOf, Workflows } from "./Workflows.js"
 
 interface StepToRecord extends NewStep {
   readonly run: HeldJob
@@ -245,6 +246,7 @@ const make = Effect.gen(function* () {
         const id = yield* find(execution)
         const [row] = yield* mapErrors(sql.unsafe<ExecutionRows.ForkRow>(statements.forkSource, [id]))
         if (row === undefined) return yield* new ExecutionNotFound({ execution })
+        if (row.erased !== null) return yield* erasedSource(id, Date.parse(row.erased))
         if (!row.steps.includes(step)) return yield* new StepNotFound({ execution, step, known: row.steps })
         const now = yield* Clock.currentTimeMillis
         const name = as ?? `${row.execution}:fork:${ids.job(now)}`
@@ -258,7 +260,7 @@ const make = Effect.gen(function* () {
             attempts: row.max_attempts,
             priority: row.priority,
             key: row.key ?? undefined,
-            meta: { forkOf: row.execution, forkFrom: step }
+            meta: { forkOf: row.execution, forkFrom: step, ...subjectMeta(row.subject ?? undefined) }
           })
         ])
         if (answer === undefined) return yield* Effect.dieMessage("the queue returned no result")

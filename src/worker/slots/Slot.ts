@@ -3,7 +3,9 @@ import { Cause, type Clock, Data, Duration, Effect, Either, Exit, Option, type T
 import type { Backoff } from "../../core/Backoff.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
+import { ownSubject } from "../../core/OwnSubject.js"
 import { limits } from "../../core/StoredJob.js"
+import { subjectOf } from "../../core/Subject.js"
 import * as Thrown from "../../core/Thrown.js"
 import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { inHandler } from "../../database/Pools.js"
@@ -169,8 +171,9 @@ const runJob = <R>(slot: Slot, context: SlotContext<R>, job: ClaimedJob, entry: 
   context.onBegin(slot)
   const handled = Effect.suspend(() => {
     const running = new RunningJob(context, job, slot, run)
-    const effect = handler.run(payload, running)
-    return KeptResult.around(effect, running)
+    const effect = KeptResult.around(handler.run(payload, running), running)
+    const subject = subjectOf(job.meta)
+    return subject === undefined ? effect : Effect.locally(effect, ownSubject, subject)
   })
   const attempt =
     context.tracer === undefined

@@ -125,7 +125,13 @@ export const Execution = ({ id }: { readonly id: string }) => {
           </Card>
           <ExecutionStreams execution={data} />
           {Object.keys(data.values).length === 0 ? null : <JsonCard name="values" value={data.values} />}
-          <JsonCard name="payload" value={data.payload} />
+          {data.execution === `erased:${data.id}` ? (
+            <Card name="payload">
+              <p>Erased. The execution keeps its state, its steps and its times, and cannot run again.</p>
+            </Card>
+          ) : (
+            <JsonCard name="payload" value={data.payload} />
+          )}
           {data.result === null ? null : <JsonCard name="result" value={data.result} />}
           {forking === undefined ? null : (
             <Fork execution={data} step={forking} onClose={() => setForking(undefined)} onDone={execution.reload} />

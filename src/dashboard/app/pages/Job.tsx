@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import { eventIds } from "../../../core/EventMeta.js"
+import { erasedAtOf } from "../../../core/Subject.js"
 import { EditJob } from "../EditJob"
 import { ExecutionLink, useExecutionOf } from "../ExecutionState"
 import { isWaiting } from "../JobActs"
@@ -95,6 +96,27 @@ const progressOf = (job: JobView) => {
   )
 }
 
+/** Payload, result, progress and meta, or when they were erased. */
+const JobData = ({ job }: { readonly job: JobView }) => {
+  const erasedAt = erasedAtOf(job.meta)
+  if (erasedAt !== undefined)
+    return (
+      <Card name="payload">
+        <p>
+          Erased on {instantText(new Date(erasedAt))}. The job keeps its state, its attempts and its times, and cannot
+          run again.
+        </p>
+      </Card>
+    )
+  return (
+    <>
+      {(["payload", "result", "progress", "meta"] as const).map((part) =>
+        job[part] === null && part !== "payload" ? null : <JsonCard key={part} name={part} value={job[part]} />
+      )}
+    </>
+  )
+}
+
 export const Job = ({ id }: { readonly id: string }) => {
   const { pulse } = useLiveUpdates()
   const path = `jobs/${encodeURIComponent(id)}`
@@ -123,9 +145,7 @@ export const Job = ({ id }: { readonly id: string }) => {
             </Card>
           </div>
           <RunLogs job={data} />
-          {(["payload", "result", "progress", "meta"] as const).map((part) =>
-            data[part] === null && part !== "payload" ? null : <JsonCard key={part} name={part} value={data[part]} />
-          )}
+          <JobData job={data} />
           {editing ? (
             <EditJob
               job={data}

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks"
+import { erasedAtOf } from "../../../core/Subject.js"
 import * as Api from "../Api"
 import { useCommands } from "../Commands"
 import { type Act, actNames, acts, doneWords, isFor, isWaiting, notFor, phrase } from "../JobActs"
@@ -21,6 +22,7 @@ interface Given {
 /** Why the button is disabled, or what the action does and whether it can be undone. */
 const hintOf = (act: Act, job: Job): string => {
   if (!isFor(act, job.state)) return notFor(act)
+  if (act === "requeue" && erasedAtOf(job.meta) !== undefined) return "The payload of this job was erased."
   if (act === "cancel" && job.state === "running") return "Asks the handler to stop. Cannot be undone."
   return undoText
 }
@@ -42,6 +44,7 @@ const ConfirmDelete = (props: {
 export const JobActions = ({ job, onChange, onEdit }: Given) => {
   const [deleting, setDeleting] = useState(false)
   const guard = useGuard(job.state)
+  const isErased = erasedAtOf(job.meta) !== undefined
 
   const act = (name: "cancel" | "requeue" | "run-now") => {
     const done = name === "cancel" && job.state === "running" ? "asked to stop" : doneWords[name]
@@ -74,14 +77,14 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
   }
   useCommands(
     acts
-      .filter((name) => isFor(name, job.state))
+      .filter((name) => isFor(name, job.state) && !(name === "requeue" && isErased))
       .map((name) => ({ name: phrase(name, "this job"), run: guard(runs[name]) }))
   )
   const button = (name: Act, kind = "") => (
     <button
       type="button"
       class={kind}
-      disabled={!isFor(name, job.state)}
+      disabled={!isFor(name, job.state) || (name === "requeue" && isErased)}
       title={hintOf(name, job)}
       onClick={guard(runs[name])}
     >
@@ -101,7 +104,7 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
         Edit
       </button>
       {button("cancel", "danger")}
-      <button type="button" onClick={guard(() => copy().catch(showError))}>
+      <button type="button" disabled={isErased} onClick={guard(() => copy().catch(showError))}>
         Duplicate
       </button>
       {button("delete", "danger")}
