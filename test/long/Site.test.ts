@@ -143,10 +143,10 @@ layer(Layer.merge(Browser.layer, Site.layer), { timeout: "3 minutes" })("the web
           await page.goto(`${site}/try.html`)
           await page.getByRole("button", { name: /^Start/ }).click()
           await page.getByText("Running.").waitFor()
-          await page.getByLabel("10x").check()
           await page.getByRole("button", { name: "Enqueue 20 letters" }).click()
           const worker = page.locator("#try-workers li", { hasText: "letter" }).first()
           await worker.getByRole("button", { name: /^Kill/ }).click()
+          await page.getByLabel("10x").check()
           const link = page.locator("#try-log li", { hasText: "You killed" }).getByRole("link").first()
           const id = (await link.getAttribute("href"))?.split("#/jobs/")[1] ?? ""
           await page.locator("#try-log li", { hasText: "again, still as attempt" }).first().waitFor()

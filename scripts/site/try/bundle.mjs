@@ -31,6 +31,9 @@ const withoutSideEffects = {
   }
 }
 
+/** The packages in the pages of Mission Control. */
+const controlPackages = ["@cfworker/json-schema", "preact", "uplot"]
+
 /** Writes the files into a folder. Returns the size of what is loaded, in kB as a server sends it. */
 export const bundle = async (folder, { root, version }) => {
   const { metafile } = await build({
@@ -49,7 +52,11 @@ export const bundle = async (folder, { root, version }) => {
     banner: { js: "// The licences of the packages in this file are in licenses.txt." },
     plugins: [withNodeModules, withDirectImports, withoutSideEffects]
   })
-  writeFileSync(join(folder, "licenses.txt"), notices(licensesOf(root, Object.keys(metafile.inputs))))
+  const bundled = [
+    ...Object.keys(metafile.inputs),
+    ...controlPackages.map((name) => `node_modules/${name}/package.json`)
+  ]
+  writeFileSync(join(folder, "licenses.txt"), notices(licensesOf(root, bundled)))
   cpSync(join(root, "dist", "ui"), join(folder, "ui"), { recursive: true })
   cpSync(here("control.js"), join(folder, "control.js"))
   const pageFile = join(folder, "ui", "index.html")

@@ -9,7 +9,7 @@ const placed = event("order.placed", Order)
 const letter = job("letter", {
   payload: z.object({ to: z.string() }),
   queue: "mail",
-  attempts: 8,
+  attempts: 12,
   backoff: { base: "2s", max: "20s" }
 })
 const sendLetter = letter.handle(async ({ to }, { log }) => {
