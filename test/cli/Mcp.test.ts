@@ -51,6 +51,8 @@ describe("nightshift mcp", () => {
       expect(yield* call("jobs", { limit: "many", surprise: 1 })).toMatch(
         /^error: Invalid arguments. limit: .*"surprise"/
       )
+      for (const name of ["job", "why", "logs", "operation", "execution"])
+        expect(yield* call(name, { id: ".." })).toMatch(/^error: Invalid arguments. id: must be an id/)
       expect(yield* call("job", { id: { $ne: null } })).toMatch(/^error: Invalid arguments. id: /)
       expect(yield* call("docs", { page: "../package.json" })).toMatch(/^error: There is no page/)
       expect(yield* call("docs", { query: "why is my job not running" })).toContain("## operate/why.md")

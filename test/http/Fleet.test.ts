@@ -194,6 +194,8 @@ describe("a service of a fleet", () => {
       expect(yield* statusOf("mail/fleet")).toBe(404)
       expect(yield* statusOf("mail/cells/main/jobs")).toBe(404)
       expect(yield* statusOf("mial/jobs")).toBe(400)
+      for (const path of ["./session", "%73ession", "/session", "x/../session?y", "./cells/main/jobs"])
+        expect([path, yield* main.raw(`/api/v1/cells/mail/${path}`)]).toEqual([path, 404])
       expect(yield* main.raw("/api/v1/cells/mail/%2e%2e/%2e%2e/healthz")).toBe(502)
       expect(yield* main.raw("/api/v1/cells/mail/../../../healthz")).toBe(502)
       expect(yield* main.ask("GET", "/api/v1/cells/mail/jobs")).toMatchObject({ status: 401 })

@@ -249,7 +249,7 @@ export const operationText = ({
 const operation = Tool.tool(
   "operation",
   "Show the progress of a requeue or cancel of many jobs.",
-  { id: z.string().min(1).describe("Id that requeue or cancel returned.") },
+  { id: Tool.operationId },
   async ({ id }, { ask }) => operationText((await ask("GET", `operations/${Tool.segment(id)}`)) as OperationView)
 )
 

@@ -80,8 +80,11 @@ export const path = (start: string, query: Readonly<Record<string, unknown>> = {
 export const segment = encodeURIComponent
 
 /** Fields that several tools have. */
-export const id = z.string().min(1).describe("Id of a job.")
-export const executionId = z.string().min(1).describe("Id of a workflow execution, as in order/A-17, or of its job.")
+/** Dots alone would be steps of a path, which lead to another route. */
+const idText = z.string().regex(/[^.]/, "must be an id")
+export const id = idText.describe("Id of a job.")
+export const operationId = idText.describe("Id that requeue or cancel returned.")
+export const executionId = idText.describe("Id of a workflow execution, as in order/A-17, or of its job.")
 
 /** Strings or lists of them. */
 const many = (about: string) =>

@@ -23,7 +23,17 @@ const sentHeaders = ["accept", "content-type", "idempotency-key", "last-event-id
 const returnedHeaders = ["content-disposition", "content-type", "retry-after"]
 
 /** Logins, and what this service itself does for all cells. */
-const notForwarded = /^(session|cells|fleet)(?=[/?]|$)/
+const notForwarded = /^(session|cells|fleet)(?=\/|$)/
+
+/** The path as the other cell reads it: without dots, empty parts at the start and encoding. */
+const plainPath = (rest: string): string => {
+  const { pathname } = new URL(`http://cell/${rest}`)
+  try {
+    return decodeURIComponent(pathname).replace(/^\/+/, "")
+  } catch {
+    return pathname.slice(1)
+  }
+}
 
 const prefix = `${apiPrefix}/cells/`
 
@@ -63,7 +73,7 @@ const forward = Effect.gen(function* () {
     const { headers, method, url } = request
     const caller = yield* Caller
     const { name, rest } = partsOf(url)
-    if (membership === undefined || notForwarded.test(rest))
+    if (membership === undefined || notForwarded.test(plainPath(rest)))
       return yield* new NotFound({ method, path: url.split("?")[0] ?? "" })
     if (caller.forwarded === true)
       return yield* new Misdirected({ message: "A request that another cell forwarded is not forwarded again." })
