@@ -1,6 +1,6 @@
 import { Effect, Exit, Predicate } from "effect"
 import { issuesText } from "../core/Issues.js"
-import { shown } from "../core/Storable.js"
+import { isUnstorable, shown } from "../core/Storable.js"
 import type { PublishOptions as EventOptions, Published } from "../queue/events/Event.js"
 import { Events } from "../queue/events/Events.js"
 import { fromCause } from "./FromCause.js"
@@ -57,6 +57,8 @@ export const event = <In, Out = In>(
 ): EventDefinition<In, Out> => {
   if (typeof name !== "string" || name === "" || name.length > 128)
     throw new InvalidOptionError("name", `The name of an event must be 1 to 128 characters long, got ${shown(name)}.`)
+  if (isUnstorable(name))
+    throw new InvalidOptionError("name", "The name of an event must not contain NUL characters or unpaired surrogates.")
   const fault = StandardSchema.faultOf(schema)
   if (fault !== undefined) throw new InvalidOptionError("schema", `The validator of the event "${name}" ${fault}.`)
   return { name, schema }

@@ -1,7 +1,8 @@
 import { Duration, Effect, Either, ParseResult, Schema } from "effect"
 import type { Backoff } from "../core/Backoff.js"
 import { type DurationInput, decode, expected } from "../core/DurationText.js"
-import { shown } from "../core/Storable.js"
+import { faultOfText, shown } from "../core/Storable.js"
+import { limits } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { NoWindow, PublishOptions, SubscriberOptions, Window, WindowOptions } from "../queue/events/Event.js"
 import { Events, InvalidEvent, type NewSubscription, type Published } from "../queue/events/Events.js"
@@ -82,6 +83,12 @@ export const declared = <A, Options extends SubscriberOptions<A> & (WindowOption
     )
     return { debounce: millis, max: most, by: paths }
   }
+  for (const [option, fault] of [
+    ["as", faultOfText(as, Number.POSITIVE_INFINITY)],
+    ["name", faultOfText(event, limits.nameCharacters)]
+  ] as const)
+    if (fault !== undefined)
+      throw new InvalidSubscriber(option, `The name of ${option === "as" ? "a subscriber" : "an event"} ${fault}.`)
   const compared = Match.of(match)
   if (Either.isLeft(compared)) throw invalid("match", compared.left)
   for (const [option, value] of Object.entries({ max, by }))

@@ -12,6 +12,8 @@ describe("nightshift publish and events", () => {
       const run = (...args: ReadonlyArray<string>) => Nightshift.call(args, { cwd, env })
       expect((yield* run("events", "list")).stdout).toBe("No events.\n")
       expect((yield* run("publish", "unheard")).stdout).toMatch(/^published \S+: no subscriber matches it/)
+      const bad = yield* run("publish", "unheard", "--data", "{")
+      expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining("--data is not valid JSON") })
       const client = new pg.Client({ connectionString: env.DATABASE_URL })
       yield* Effect.promise(() => client.connect())
       yield* Effect.promise(() =>

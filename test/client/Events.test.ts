@@ -109,6 +109,9 @@ describe("events of a test", () => {
     expect(() => on(paid, { as: "x", match: { order: "A" } }, () => {})).toThrow('a path begins with "data."')
     expect(() => on(paid, { as: "x", past: "soon" as never }, () => {})).toThrow("past of")
     const compared = (value: unknown) => () => on(paid, { as: "x", match: { "data.n": value as number } }, () => {})
+    expect(() => event("a\u0000", z.string())).toThrow("The name of an event must not contain NUL")
+    expect(() => on(paid, { as: "" }, () => {})).toThrow("The name of a subscriber must not be empty.")
+    expect(() => on(paid, { as: "\ud800" }, () => {})).toThrow("The name of a subscriber must not contain NUL")
     // As JSON, NaN would be null, which is equal to a missing path.
     expect(compared(Number.NaN)).toThrow('compares "data.n" with NaN: use a string, a finite number')
     expect(compared("a\u0000")).toThrow("must not contain NUL characters")

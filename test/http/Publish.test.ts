@@ -60,6 +60,25 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
       yield* events.subscribe(["digest"], [{ event: "user.left", kind: "digest", window }])
       const publish = (data: unknown) => admin("POST", "/api/v1/publish", { json: { name: "user.left", data } })
       expect(yield* publish({ name: 1 })).toMatchObject({ status: 400, json: { error: { field: "data.name" } } })
+      yield* kinds.register([
+        {
+          name: "digest",
+          queue: "mail",
+          version: 2,
+          attempts: 3,
+          onDead: undefined,
+          check: () => ({ field: "payload", reason: "payload[0].name: too short; payload[0].age: missing" })
+        }
+      ])
+      expect(yield* publish({ name: "A" })).toMatchObject({
+        status: 400,
+        json: {
+          error: { field: "data", message: expect.stringContaining(": data.name: too short; data.age: missing.") }
+        }
+      })
+      yield* kinds.register([
+        { name: "digest", queue: "mail", version: 2, attempts: 3, onDead: undefined, schema: list }
+      ])
       const published = yield* publish({ name: "Ada" })
       expect(published).toMatchObject({ status: 201, json: { outcome: "published", jobs: 0 } })
       const { id } = JSON.parse(published.text)

@@ -60,13 +60,13 @@ export const parsePayload = (text: string, where: string): Effect.Effect<unknown
     }
   })
 
-/** Reads and parses the payload. */
-export const readPayload = ({ payload, payloadFile }: Input.Given<typeof payloadSource>) =>
+/** Reads and parses the payload. `option` is the name of the option that has it. */
+export const readPayload = ({ payload, payloadFile }: Input.Given<typeof payloadSource>, option = "--payload") =>
   Effect.gen(function* () {
     yield* notBoth("--payload", "--payload-file", payload !== undefined && payloadFile !== undefined)
     if (payload === "-" || payloadFile === "-") {
       return yield* parsePayload(yield* reading("standard input", readStdin), "Standard input")
     }
-    if (payloadFile === undefined) return yield* parsePayload(payload ?? "{}", "--payload")
+    if (payloadFile === undefined) return yield* parsePayload(payload ?? "{}", option)
     return yield* parsePayload(yield* reading(payloadFile, () => readFile(payloadFile, "utf8")), payloadFile)
   })

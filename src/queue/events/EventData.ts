@@ -23,6 +23,7 @@ export const check = (
         const text = reason
           .replace(/^does not match the schema of the kind "[^"]*": /, "")
           .replace(/\. Fix it, or .*$/s, "")
+          .replace(window === undefined ? /(^|; )payload/g : /(^|; )payload(?:\[0\])?/g, "$1data")
         const at = field.replace(window === undefined ? /^payload/ : /^payload(\[0\])?/, "data")
         return new InvalidEvent({
           index: 0,
