@@ -3,7 +3,7 @@ import { json } from "../../src/cli/mcp/ToolText.js"
 import { printable } from "../../src/core/PrintableText.js"
 
 /** Bytes as characters that no font draws, which language models read. */
-const hidden = (text: string) => String.fromCodePoint(...Buffer.from(text).map((byte) => 0xe0100 + byte - 16))
+const hidden = (text: string) => String.fromCodePoint(...[...Buffer.from(text)].map((byte) => 0xe0100 + byte - 16))
 
 describe("text of others", () => {
   it("hides nothing: characters that are not drawn are escaped", () => {
