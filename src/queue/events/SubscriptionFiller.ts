@@ -10,6 +10,9 @@ const open = Duration.toMillis("1 second")
 /** The pause without one, while hints arrive and while they do not: a new subscriber sends one. */
 const idle = { hinted: Duration.toMillis("1 day"), polling: Duration.toMillis("30 seconds") }
 
+/** The pause after windows were closed, in times that it took: with very many open events, a look at all of them is slow. */
+const rest = 4
+
 /** Delivers earlier events to new subscribers that start in the past, and closes the windows of subscribers that have them. */
 export const make: Effect.Effect<LeaderLoop, never, Events | Hints | Scope.Scope> = Effect.gen(function* () {
   const events = yield* Events
@@ -26,8 +29,10 @@ export const make: Effect.Effect<LeaderLoop, never, Events | Hints | Scope.Scope
   const close = Effect.gen(function* () {
     const longest = pause
     pause = open
+    const begun = yield* Clock.currentTimeMillis
     const { jobs, nextAt = Number.POSITIVE_INFINITY } = yield* events.closeWindows
-    pause = Math.min(longest, Math.max(0, nextAt - (yield* Clock.currentTimeMillis)))
+    const now = yield* Clock.currentTimeMillis
+    pause = Math.min(longest, Math.max(rest * (now - begun), nextAt - now))
     return { jobs }
   })
   return () => ({
