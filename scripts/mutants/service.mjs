@@ -187,9 +187,9 @@ export const service = [
     edits: [
       {
         file: "src/http/uploads/UploadIntake.ts",
-        find: "Effect.flatMap((drafts) => publish(bearer, drafts)),",
+        find: "Effect.flatMap((drafts) => publish(bearer, drafts, subject)),",
         replace:
-          "Effect.flatMap((drafts) => Effect.as(Effect.forkDaemon(Effect.delay(publish(bearer, drafts), 2_000)), drafts as never)),"
+          "Effect.flatMap((drafts) => Effect.as(Effect.forkDaemon(Effect.delay(publish(bearer, drafts, subject), 2_000)), drafts as never)),"
       }
     ],
     tests: [unit("http/Uploads", "are uploaded, listed|in the same transaction")],

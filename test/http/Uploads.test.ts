@@ -2,18 +2,36 @@ import { createHash } from "node:crypto"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Option, Schema } from "effect"
 import { Workspace } from "../../src/core/Ids.js"
+import { digestOf } from "../../src/database/SubjectText.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
 import { pattern } from "../laws/PutLaws.js"
 import { adminToken, TestServer } from "./TestServer.js"
-import { acme, backends, client, form, idsOf, type Part } from "./UploadServer.js"
+import { acme, backends, client, form, formType, idsOf, type Part } from "./UploadServer.js"
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex")
 const other = Schema.decodeSync(Workspace)("other")
 const unknown = "0198c0de-0000-7000-8000-000000000001"
 
 describe.each(backends)("files on %s", (_, layer) => {
+  it.scopedLive("have the subject of their request, and so have their jobs", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* TestServer
+      const { path, token } = yield* client()
+      const send = (subject: string) =>
+        ask("POST", path, { token, body: form([{ content: "hi" }]), headers: { ...formType, subject } })
+      expect((yield* send(Buffer.from("kundin:ä").toString("latin1"))).status).toBe(201)
+      const { erase } = yield* Storage
+      const digest = digestOf("kundin:ä")
+      expect(yield* erase(digest, "count")).toBe(1)
+      const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ kind: "arrived" }, { limit: 10 }))
+      expect(jobs.map(({ meta }) => meta)).toEqual([{ subjectDigest: digest }])
+      const refused = yield* send("x".repeat(513))
+      expect(refused).toMatchObject({ status: 400, json: { error: { field: "Subject" } } })
+    }).pipe(Effect.provide(layer({ jobKind: Option.some("arrived") })))
+  )
+
   it.scopedLive("are uploaded, listed, fetched and acknowledged", () =>
     Effect.gen(function* () {
       const { ack, content, list, upload } = yield* client()

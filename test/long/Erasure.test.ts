@@ -13,7 +13,7 @@ const subject = "customer:quartz-77"
 const marker = "Zebulon Quartz"
 const other = "Otto Keep"
 const killer = fileURLToPath(new URL("fixtures/move-killer.mjs", import.meta.url))
-const [most, by] = [scale("ERASE_KILLS", 90), scale("ERASE_KILLS_STEP", 6)]
+const [most, by] = [scale("ERASE_KILLS", 90), scale("ERASE_KILLS_STEP", 2)]
 
 const Named = z.object({ name: z.string() })
 const greet = job("greet", { payload: Named, queue: "erased" })
@@ -215,9 +215,11 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
         }
         const { code, signal, stderr } = yield* Nightshift.run(args, { cwd, env })
         expect(code === 0 || signal === "SIGKILL", `exit code ${code}: ${stderr}`).toBe(true)
-        if (signal === "SIGKILL") kills += 1
+        if (code === 0) break
+        kills += 1
       }
-      expect(kills).toBeGreaterThan(2)
+      // Each is killed later than the one before, and continues what that one has left.
+      expect(kills).toBeGreaterThan(5)
       const env = { DATABASE_URL: service.database }
       const last = yield* Nightshift.run(args, { cwd, env })
       expect(last).toMatchObject({ code: 0, stderr: "", stdout: expect.stringMatching(/^erased /) })
