@@ -52,7 +52,7 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^nightshift$/, replacement: built("index") },
-      { find: /^nightshift\/(client|serverless|testing|workflow)$/, replacement: built("$1") },
+      { find: /^nightshift\/(client|codec|serverless|testing|workflow)$/, replacement: built("$1") },
       { find: /^nightshift\/effect\/testing$/, replacement: built("effect-testing") }
     ]
   },

@@ -225,6 +225,16 @@ const serverless = await build({
   lineLimit
 })
 
+// The entry point that seals values: one small file with Node's modules only.
+const codec = await build({
+  ...shared,
+  entryPoints: { codec: "src/codec/index.ts" },
+  splitting: false,
+  minifySyntax: true,
+  minifyWhitespace: true,
+  lineLimit
+})
+
 // The CLI is one file, which starts three times faster than a thousand. It is a CommonJS script, because Node can store the
 // compiled functions of a script, but not those of ES modules (see CodeCache).
 const cli = await build({
@@ -255,7 +265,7 @@ const pages = await buildPages({
 })
 
 const bundled = [
-  ...[library, promises, serverless, cli, bin, yaml, mcp].flatMap(({ metafile }) =>
+  ...[library, promises, serverless, codec, cli, bin, yaml, mcp].flatMap(({ metafile }) =>
     Object.values(metafile.outputs).flatMap(({ inputs }) =>
       Object.keys(inputs).filter((file) => !file.startsWith("unused:"))
     )

@@ -6,10 +6,10 @@ import { dirname, join, relative, resolve, sep } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const floors = [
-  ["core"],
+  ["core", "codec"],
   ["database", "telemetry"],
   ["queue", "uploads", "cluster", "rate-limits", "access", "history"],
-  ["handlers", "schedule"],
+  ["handlers", "schedule", "seal"],
   ["gateway", "erasure"],
   ["worker"],
   ["fleet"],

@@ -73,6 +73,7 @@ const bars = [
   ["remote worker, jobs over one connection", "/s", 2_000, 5_000, ours("pull")],
   ["pushed jobs, to a local endpoint", "/s", 800, 2_000, ours("push")],
   ["500 keys, against graphile-worker named queues", "x", 9, 15, against("keys", "nightshift", "graphile-default")],
+  ["drain of sealed jobs, against plain ones", "x", 0.6, 0.8, against("sealed", "nightshift", "nightshift", "drain")],
   ["drain beside a million future jobs", "x", 0.8, 0.95, against("future", "nightshift", "nightshift", "drain")],
   [
     "drain beside the purge of a million",

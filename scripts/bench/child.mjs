@@ -30,7 +30,7 @@ const run = async () => {
   const { open, prepare } = await loadSystem(system)
   if (params.prepare) await prepare(url)
   // Browsing clients use only the HTTP server.
-  const instance = params.outside ? undefined : await open(url)
+  const instance = params.outside ? undefined : await open(url, params)
   const parent = { send, onMessage: (listener) => listeners.add(listener) }
   return measures[measure](instance, params, parent)
 }

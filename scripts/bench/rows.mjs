@@ -19,13 +19,13 @@ const inPostgres = allSystems.filter((id) => id !== "bullmq-redis")
 const withHandlers = (ids) => ids.filter((id) => id !== "sql-limit")
 const fastest = ["nightshift", "graphile-batched", "sql-limit"]
 
-const drainOf = (factor, { pinned = false, settled = true } = {}) => {
+const drainOf = (factor, { pinned = false, sealed = false, settled = true } = {}) => {
   return async (bench, { jobs }) => {
     const total = times(factor)(jobs)
-    await bench.child("load", { prepare: true, jobs: total })
+    await bench.child("load", { prepare: true, jobs: total, sealed })
     if (settled) await bench.settle()
     if (pinned) await bench.pin()
-    return bench.drain({ jobs: total })
+    return bench.drain({ jobs: total, sealed })
   }
 }
 
@@ -183,6 +183,13 @@ export const rows = [
       bench.child("publish", { prepare: true, jobs: times(1 / 3)(jobs), callers: 256, subscribers: 5 })
   },
   { id: "drain", title: "drain of {n} no-op jobs", unit: "rate", systems: allSystems, measure: drainOf(1) },
+  {
+    id: "sealed",
+    title: "drain of {n} sealed jobs",
+    unit: "rate",
+    systems: ["nightshift"],
+    measure: drainOf(1, { sealed: true })
+  },
   { id: "drain-long", title: "drain of {n}", factor: 5, unit: "rate", systems: fastest, measure: drainOf(5) },
   {
     id: "drain-burst",

@@ -113,6 +113,7 @@ const measureAll = async ({ options, rows, stores, systems }) => {
 
 // Rows that a bar compares with another row of the same system.
 const baselines = {
+  sealed: "drain",
   future: "drain",
   sleepers: "drain",
   "drain-pinned": "drain-unpinned",

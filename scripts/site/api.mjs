@@ -10,6 +10,7 @@ const ts = await tool("typescript")
 const purposes = {
   ".": "Programs with Effect.",
   "./client": "Programs with promises.",
+  "./codec": "Seals payloads, results and other values before they are stored.",
   "./serverless": "Functions that run jobs which a worker sends to them.",
   "./testing": "Tests of programs with promises, on virtual time and without a database.",
   "./effect/testing": "Tests of programs with Effect, the simulation, and an emulator of Telegram.",

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs"
 import { resolve } from "node:path"
 import { type Context, Effect, Layer, Predicate, Schema, type Scope } from "effect"
 import { isPromiseHandler, ofRecipe } from "../client/Handlers.js"
+import type { Codec } from "../codec/Codec.js"
 import * as Package from "../database/Package.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import type { DeclaredQueues } from "../queue/settings/QueueDeclaration.js"
@@ -32,6 +33,8 @@ export interface App {
   readonly limits: ReadonlyArray<DeclaredLimit>
   /** Where log lines go. [standard error] */
   readonly log?: Log | undefined
+  /** Seals what is stored. [NIGHTSHIFT_SEAL_KEYS] */
+  readonly codec?: Codec | undefined
 }
 
 const isHandler = (value: unknown): value is Handler<Services> =>
@@ -98,6 +101,12 @@ const isSchedule = (value: unknown): value is Schedule =>
   Predicate.hasProperty(value, "definition") &&
   Predicate.hasProperty(value, "fault")
 
+const isCodec = (value: unknown): value is Codec =>
+  Predicate.hasProperty(value, "seal") &&
+  typeof value.seal === "function" &&
+  Predicate.hasProperty(value, "open") &&
+  typeof value.open === "function"
+
 /** How a module makes a handler. */
 const makers = "what job.handle(…) returned, or Handler.make with Effect"
 
@@ -123,7 +132,7 @@ const importFailure = (error: unknown): string => {
 }
 
 /**
- * Loads a module that exports `handlers` and optionally `queues`, `routes`, `schedules`, `limits`, `log` and `layer`, as named
+ * Loads a module that exports `handlers` and optionally `queues`, `routes`, `schedules`, `limits`, `log`, `codec` and `layer`, as named
  * exports or as one default object.
  */
 export const load = (module: string): Effect.Effect<App, AppUnusable> =>
@@ -161,6 +170,9 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
     const log: unknown = Predicate.hasProperty(exported, "log") ? exported.log : undefined
     const logFault = log === undefined ? undefined : LogSink.fault(log)
     if (logFault !== undefined) return yield* refuse(`its \`log\` cannot be used: ${logFault.replace(/\.$/, "")}`)
+    const codec: unknown = Predicate.hasProperty(exported, "codec") ? exported.codec : undefined
+    if (codec !== undefined && !isCodec(codec))
+      return yield* refuse("its `codec` must have the functions seal and open, as seal({ keys }) of nightshift/codec")
     const given = handlers.flatMap((handler) => (handler === undefined ? [] : [handler, ...(handler.also ?? [])]))
     const layer = Predicate.hasProperty(exported, "layer") ? exported.layer : undefined
     const built = Layer.isLayer(layer)
@@ -172,6 +184,7 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
       routes,
       schedules,
       limits,
-      log: log as Log | undefined
+      log: log as Log | undefined,
+      codec
     }
   })

@@ -25,6 +25,7 @@ const commands: Readonly<Record<string, () => Promise<{ readonly command: Comman
   bots: () => import("./bots/BotsCommand.js"),
   migrate: () => import("./MigrateCommand.js"),
   doctor: () => import("./DoctorCommand.js"),
+  keys: () => import("./KeysCommand.js"),
   fleet: () => import("./fleet/FleetCommand.js"),
   mcp: () => import("./mcp/McpCommand.js"),
   config: () => import("./ConfigCommand.js"),

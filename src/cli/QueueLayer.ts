@@ -24,6 +24,7 @@ import type { RateLimits } from "../rate-limits/RateLimits.js"
 import * as RateLimitsPg from "../rate-limits/RateLimitsPg.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
+import * as Seal from "../seal/Seal.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as DatabaseChoice from "./DatabaseChoice.js"
@@ -54,7 +55,7 @@ const ports: Layer.Layer<QueueServices, ConfigError, Database> = Layer.mergeAll(
   TokensPg.layer,
   AuditPg.layer
 ).pipe(
-  Layer.provideMerge(QueuePg.layer),
+  Layer.provideMerge(Seal.layerForCommand(QueuePg.layer)),
   Layer.provide(Listener.layerPolling),
   Layer.provideMerge(HistoryPg.counting),
   Layer.provide(Tracing.layer(Package.version.text)),

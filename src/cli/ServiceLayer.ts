@@ -30,6 +30,7 @@ import { only } from "../queue/settings/QueueDeclaration.js"
 import { StreamLimits } from "../queue/workflow/Streams.js"
 import * as RateLimitsPg from "../rate-limits/RateLimitsPg.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
+import * as Seal from "../seal/Seal.js"
 import { EventLoop } from "../telemetry/EventLoop.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import * as StoragePg from "../uploads/StoragePg.js"
@@ -118,7 +119,7 @@ export const onServer = <E, R>(
         StoragePg.layer,
         TokensPg.layer,
         AccessPg.layer
-      ).pipe(Layer.provideMerge(QueuePg.layer))
+      ).pipe(Layer.provideMerge(Seal.layer(QueuePg.layer, app.codec)))
     ),
     Layer.provide(Layer.merge(UploadsConfig.layer, StreamLimits.layer)),
     Layer.provide(HistoryPg.counting),

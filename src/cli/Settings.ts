@@ -16,6 +16,7 @@ import * as JobLogs from "../queue/logs/JobLogs.js"
 import * as RouteConfig from "../queue/settings/RouteConfig.js"
 import * as Streams from "../queue/workflow/Streams.js"
 import * as SchedulerConfig from "../schedule/SchedulerConfig.js"
+import * as Seal from "../seal/Seal.js"
 import * as LogConfig from "../telemetry/LogConfig.js"
 import * as Logging from "../telemetry/Logging.js"
 import * as Masking from "../telemetry/Masking.js"
@@ -53,6 +54,7 @@ export const sections: ReadonlyArray<Section> = [
     AccessCleanup.settings,
     McpConfig.settings
   ),
+  section("Sealed values", Seal.settings),
   section("Worker", WorkerConfig.settings, HealthOptions.settings, RouteConfig.settings),
   section("Cluster and scheduler", ClusterConfig.settings, DatabaseClock.settings, SchedulerConfig.settings),
   section("Fleet", FleetConfig.settings),

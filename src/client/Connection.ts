@@ -1,5 +1,6 @@
 import { Context, Effect, Exit, GlobalValue, Layer, Option, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
+import type { Codec } from "../codec/Codec.js"
 import * as CellTag from "../core/CellTag.js"
 import type { DurationInput } from "../core/DurationInput.js"
 import { shown } from "../core/Storable.js"
@@ -23,7 +24,7 @@ import { BadQueueName, Worker as WorkerService } from "../worker/Worker.js"
 import * as Engine from "./Engine.js"
 import { type CellOptions, connectFleet, type FleetOptions, type FleetShift, findCell } from "./FleetConnection.js"
 import { ofRecipes } from "./Handlers.js"
-import { checkKnown, checkLog, namesOf as optionNames } from "./Options.js"
+import { checkCodec, checkKnown, checkLog, namesOf as optionNames } from "./Options.js"
 import type { Handler } from "./Recipe.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
@@ -45,9 +46,11 @@ export interface ConnectOptions {
    * nowhere. The first shift of a pool decides. [standard error, by LOG_FORMAT]
    */
   readonly log?: Log | undefined
+  /** Seals payloads, results and other values before they are stored: `seal({ keys })` of `nightshift/codec`. [NIGHTSHIFT_SEAL_KEYS] */
+  readonly codec?: Codec | undefined
 }
 
-const connectOptions = optionNames<ConnectOptions>({ schema: 0, pool: 0, handlerPool: 0, log: 0 })
+const connectOptions = optionNames<ConnectOptions>({ schema: 0, pool: 0, handlerPool: 0, log: 0, codec: 0 })
 
 interface Open {
   readonly engine: Promise<Engine.PgEngine>
@@ -62,6 +65,17 @@ const open = GlobalValue.globalValue("nightshift/client/open", () => new Map<str
 /** Number of workers of this process that use NIGHTSHIFT_WORKER_PORT. */
 const environment = GlobalValue.globalValue("nightshift/client/environment", () => ({ users: 0 }))
 const openOf = GlobalValue.globalValue("nightshift/client/openOf", () => new WeakMap<Shift.Shift, Open>())
+
+/** Numbers codecs: shifts with different ones share no pool. */
+const codecs = GlobalValue.globalValue("nightshift/client/codecs", () => ({
+  ids: new WeakMap<Codec, number>(),
+  last: 0
+}))
+const codecId = (codec: Codec): number => {
+  const id = codecs.ids.get(codec) ?? ++codecs.last
+  codecs.ids.set(codec, id)
+  return id
+}
 
 const engineOf = (
   url: string | undefined,
@@ -90,7 +104,11 @@ const connectAny = async (
   if (typeof first !== "object" || first === null) return connectTo(first, options)
   if (!("cell" in first) || first.cell === undefined) return connectFleet(first)
   const cell = await findCell(first)
-  return connectTo(Redacted.value(cell.database), { schema: cell.schema, pool: first.pool, log: first.log }, cell)
+  return connectTo(
+    Redacted.value(cell.database),
+    { schema: cell.schema, pool: first.pool, log: first.log, codec: first.codec },
+    cell
+  )
 }
 
 /**
@@ -111,8 +129,9 @@ const connectTo = async (url?: string, options: ConnectOptions = {}, cell?: Cell
   if (fault !== undefined) throw new InvalidOptionError("url", `The first argument of connect() must be ${fault}.`)
   checkKnown(options, connectOptions, "an option of connect")
   checkLog(options.log)
-  const { handlerPool, pool, schema } = options
-  const settings = JSON.stringify([url, schema, pool, handlerPool, cell?.tag])
+  checkCodec(options.codec)
+  const { codec, handlerPool, pool, schema } = options
+  const settings = JSON.stringify([url, schema, pool, handlerPool, cell?.tag, codec && codecId(codec)])
   const used = open.get(settings) ?? {
     engine: engineOf(url, options, cell),
     stops: new Set(),

@@ -1,4 +1,5 @@
 import { Cause, Effect, Either, Layer, Runtime } from "effect"
+import type { Codec } from "../codec/Codec.js"
 import { Cells, onHolder } from "../fleet/Cells.js"
 import type { Cell } from "../fleet/Fleet.js"
 import * as FleetClient from "../fleet/FleetClient.js"
@@ -12,7 +13,7 @@ import { explain } from "../worker/Explain.js"
 import * as Engine from "./Engine.js"
 import * as Enqueue from "./Enqueue.js"
 import { fromCause } from "./FromCause.js"
-import { checkKnown, checkLog, namesOf } from "./Options.js"
+import { checkCodec, checkKnown, checkLog, namesOf } from "./Options.js"
 import * as Shift from "./Shift.js"
 import { InvalidOptionError, type ShiftError } from "./ShiftErrors.js"
 
@@ -26,6 +27,8 @@ export interface FleetOptions {
   readonly pool?: number | undefined
   /** Where log lines go, like the option of `connect` for one database. [standard error, by LOG_FORMAT] */
   readonly log?: Log | undefined
+  /** Seals payloads, results and other values, like the option of `connect` for one database. [NIGHTSHIFT_SEAL_KEYS] */
+  readonly codec?: Codec | undefined
 }
 
 /** Options of `connect` for one cell of a fleet. */
@@ -73,11 +76,12 @@ export interface FleetShift extends Pick<Shift.Shift, Shared> {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-const fleetOptions = namesOf<CellOptions>({ fleet: 0, cell: 0, pool: 0, log: 0 })
+const fleetOptions = namesOf<CellOptions>({ fleet: 0, cell: 0, pool: 0, log: 0, codec: 0 })
 
 const check = (options: FleetOptions) => {
   checkKnown(options, fleetOptions, "an option of connect for a fleet")
   checkLog(options.log)
+  checkCodec(options.codec)
   const { fleet } = options
   if (typeof fleet !== "string" && (typeof fleet !== "object" || fleet === null))
     throw new InvalidOptionError("fleet", "fleet must be the path of a file, or an object with cells.")
@@ -96,8 +100,8 @@ export const findCell = async (options: CellOptions): Promise<Cell> => {
 /** Connects to all cells of a fleet. @internal */
 export const connectFleet = async (options: FleetOptions): Promise<FleetShift> => {
   check(options)
-  const { fleet, log, pool } = options
-  const engine = await Engine.make(Layer.provideMerge(FleetClient.layer(fleet, { pool }), Logging.layerOf(log)))
+  const { codec, fleet, log, pool } = options
+  const engine = await Engine.make(Layer.provideMerge(FleetClient.layer(fleet, { pool, codec }), Logging.layerOf(log)))
   const cells = await engine.run(Cells)
   const watching: Shift.Watching = {
     ...Shift.watching(engine as unknown as Engine.PgEngine),

@@ -43,6 +43,17 @@ export const checkLog = (log: unknown): void => {
   if (fault !== undefined) throw new InvalidOptionError("log", fault)
 }
 
+/** Throws InvalidOptionError for an option `codec` that is no codec. @internal */
+export const checkCodec = (codec: unknown): void => {
+  if (codec === undefined) return
+  const has = (name: string) => typeof (codec as Readonly<Record<string, unknown>> | null)?.[name] === "function"
+  if (typeof codec === "object" && has("seal") && has("open")) return
+  throw new InvalidOptionError(
+    "codec",
+    `codec must be an object with seal and open, such as seal({ keys }) of nightshift/codec, got ${shown(codec)}.`
+  )
+}
+
 /** Decodes a duration. `of` names what has the option, for the message. @internal */
 export const durationOf = (option: string, duration: DurationInput, of = ""): Duration.Duration => {
   try {

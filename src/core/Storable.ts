@@ -1,4 +1,5 @@
 import { Duration, Either } from "effect"
+import * as Sealed from "./Sealed.js"
 import { limits } from "./StoredJob.js"
 
 // Values nested thousands of levels deep overflow the stack in JSON.stringify, in jsonb and in schema decoding.
@@ -145,7 +146,9 @@ export const jsonText = (value: unknown, maxBytes: number, source?: string): Eit
   }
   if (text === undefined) return Either.left("must be a JSON value")
   if (text.length > maxBytes || (text.length > maxBytes / 3 && Buffer.byteLength(text) > maxBytes)) {
-    return Either.left(`must be at most ${maxBytes} bytes as JSON, got ${Buffer.byteLength(text)}`)
+    const bytes = Buffer.byteLength(text)
+    if (bytes > Sealed.roomFor(value, maxBytes))
+      return Either.left(`must be at most ${maxBytes} bytes as JSON, got ${bytes}`)
   }
   if (text.includes("\\u") && unstorableEscape.test(text)) {
     return Either.left("must not contain NUL characters or unpaired surrogates")

@@ -92,7 +92,7 @@ export class Cells extends Context.Tag("nightshift/fleet/Cells")<
 }
 
 /** Options of the connections to each cell. */
-export type CellOptions = Pick<Nightshift.ClientOptions, "pool" | "handlerPool">
+export type CellOptions = Pick<Nightshift.ClientOptions, "pool" | "handlerPool" | "codec">
 
 /** Identifies the database of the cell whose services run it. */
 export const identityOf = Effect.gen(function* () {

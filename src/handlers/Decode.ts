@@ -1,5 +1,6 @@
 import { type Data, Either, Schema } from "effect"
 import * as ErrorText from "../core/ErrorText.js"
+import { type Unopened, unopened } from "../core/Sealed.js"
 import * as Tagged from "../core/Tagged.js"
 import type { JobKind } from "../queue/Job.js"
 
@@ -10,8 +11,10 @@ export type Decoded = Data.TaggedEnum<{
   TooNew: { readonly version: number }
   /** The payload does not match the schema. */
   Unreadable: { readonly reason: string }
+  /** The payload is sealed with a key that this pod does not have, or it was changed since. */
+  Sealed: { readonly unopened: Unopened }
 }>
-export const Decoded = Tagged.taggedEnum<Decoded>({ Ready: true, TooNew: true, Unreadable: true })
+export const Decoded = Tagged.taggedEnum<Decoded>({ Ready: true, TooNew: true, Unreadable: true, Sealed: true })
 
 /** A stored payload in the form of the kind's current version, or why that is impossible. */
 export const upcasted = (kind: JobKind<never>, stored: unknown, version: number): Either.Either<unknown, string> => {
@@ -37,6 +40,8 @@ export const upcasted = (kind: JobKind<never>, stored: unknown, version: number)
 export const make = (kind: JobKind<never>, keeps = false): ((payload: unknown, version: number) => Decoded) => {
   const decode = Schema.decodeUnknownEither(kind.payload)
   return (stored, version) => {
+    const sealed = unopened(stored)
+    if (sealed !== undefined) return Decoded.Sealed({ unopened: sealed })
     if (version > kind.version) return Decoded.TooNew({ version })
     const upcast = version === kind.version ? Either.right(stored) : upcasted(kind, stored, version)
     if (Either.isLeft(upcast)) return Decoded.Unreadable({ reason: upcast.left })

@@ -1,7 +1,7 @@
 import { Effect, Layer, LogLevel } from "effect"
 import * as Engine from "../client/Engine.js"
 import { ofRecipes } from "../client/Handlers.js"
-import { checkKnown, checkLog, type InstantInput, namesOf } from "../client/Options.js"
+import { checkCodec, checkKnown, checkLog, type InstantInput, namesOf } from "../client/Options.js"
 import type { Handler } from "../client/Recipe.js"
 import * as Shift from "../client/Shift.js"
 import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
@@ -66,6 +66,7 @@ const known = namesOf<PromiseTestShiftOptions>({
   seed: 0,
   retention: 0,
   mask: 0,
+  codec: 0,
   allowChanged: 0,
   log: 0,
   logLevel: 0
@@ -101,6 +102,7 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   const { log = console, logLevel, ...rest } = given
   const options = { ...rest, handlers: ofRecipes(rest.handlers) }
   checkLog(log)
+  checkCodec(rest.codec)
   const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
   const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Logging.to(log, options.mask ?? [])))
   const { clock, run } = engine

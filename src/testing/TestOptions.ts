@@ -1,3 +1,4 @@
+import type { Codec } from "../codec/Codec.js"
 import type { DurationInput } from "../core/DurationInput.js"
 import type { DeclaredQueues, DeclaredRoutes } from "../queue/settings/QueueLimits.js"
 import type { DeclaredLimit } from "../rate-limits/LimitOptions.js"
@@ -25,6 +26,8 @@ export interface TestOptions<Start> {
   readonly retention?: DurationInput
   /** Payload fields to mask in errors, as in NIGHTSHIFT_MASK. */
   readonly mask?: ReadonlyArray<string>
+  /** Seals payloads, results and other values before they are stored: `seal({ keys })` of `nightshift/codec`. [none] */
+  readonly codec?: Codec
   /**
    * Whether the code of a workflow may differ from the journal of an execution. Without it, the test fails if it does, and
    * each finished execution is replayed once to find out. Set it in tests that change the code. [false]

@@ -3,6 +3,7 @@ import * as ClusterMemory from "../cluster/ClusterMemory.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
+import type { Codec } from "../codec/Codec.js"
 import { Boot } from "../core/Boot.js"
 import { untilClosed } from "../core/Registration.js"
 import type { Hints } from "../database/Hints.js"
@@ -33,6 +34,7 @@ import type { RateLimits } from "../rate-limits/RateLimits.js"
 import * as RateLimitsMemory from "../rate-limits/RateLimitsMemory.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesMemory from "../schedule/SchedulesMemory.js"
+import * as Seal from "../seal/Seal.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { Tally } from "../telemetry/Tally.js"
 import type { Storage } from "../uploads/Storage.js"
@@ -83,13 +85,15 @@ export const countingIn = (flushes: Set<Effect.Effect<unknown>>): Layer.Layer<Ta
     })
   ).pipe(Layer.provide(Boot.layer))
 
+const queue = Layer.provideMerge(QueueMemory.layer, Layer.merge(Wakeups.layer, DirectHandoff.layer))
+
 /** The ports on new tables. `counting` provides the tally of what is enqueued through them. */
 export const portsOf = (
-  counting: ReturnType<typeof countingIn>
+  counting: ReturnType<typeof countingIn>,
+  codec?: Codec
 ): Layer.Layer<TestPorts | JobOverview | JobsMemory | ClusterMemory.LockTable> =>
   Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer, RateLimitsMemory.layer).pipe(
-    Layer.provideMerge(QueueMemory.layer),
-    Layer.provideMerge(Layer.merge(Wakeups.layer, DirectHandoff.layer)),
+    Layer.provideMerge(codec === undefined ? queue : Layer.map(queue, Seal.over(codec))),
     Layer.provideMerge(Transactions.layerMemory),
     Layer.provide(counting),
     Layer.provideMerge(MinuteBucketsMemory.layer),

@@ -367,7 +367,7 @@ const layerOn = <R>(
     })
   )
   const whole = shift.pipe(
-    Layer.provideMerge(portsOf(counting)),
+    Layer.provideMerge(portsOf(counting, options.codec)),
     Layer.provide(Layer.mergeAll(Layer.setClock(clock), Layer.setRandom(Random.make(`test ${seed}`)), ordered))
   )
   return whole as unknown as Layer.Layer<TestServices, never, Exclude<R, TestServices>>

@@ -9,6 +9,7 @@ import * as ClusterPg from "../cluster/ClusterPg.js"
 import type { Leadership } from "../cluster/Leadership.js"
 import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
+import type { Codec } from "../codec/Codec.js"
 import { type DurationInput, decode, format } from "../core/DurationText.js"
 import { Database, patiently } from "../database/Database.js"
 import type { DatabaseRejected, DatabaseUnreachable } from "../database/DatabaseBoot.js"
@@ -52,6 +53,7 @@ import type { Schedule } from "../schedule/Schedule.js"
 import type { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Schedules } from "../schedule/Schedules.js"
 import * as SchedulesPg from "../schedule/SchedulesPg.js"
+import * as Seal from "../seal/Seal.js"
 import { Metrics } from "../telemetry/Metrics.js"
 import { Tracing } from "../telemetry/tracing/Tracing.js"
 import type { Storage } from "../uploads/Storage.js"
@@ -139,6 +141,8 @@ export interface ClientOptions {
   readonly readUrl?: Redacted.Redacted | undefined
   /** How long to try to reach the database at the start. [DATABASE_BOOT_TIMEOUT] */
   readonly bootTimeout?: DurationInput | undefined
+  /** Seals payloads, results and other values before they are stored. [NIGHTSHIFT_SEAL_KEYS] */
+  readonly codec?: Codec | undefined
 }
 
 /** Options take precedence over the environment and are validated the same way. */
@@ -172,7 +176,7 @@ export const client = (
   options: ClientOptions = {}
 ): Layer.Layer<Services | JobDiagnosis | JobOverview, FoundationError> =>
   Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, inbox).pipe(
-    Layer.provideMerge(QueuePg.layer),
+    Layer.provideMerge(Seal.layer(QueuePg.layer, options.codec)),
     Layer.provide(StreamLimits.layer),
     Layer.provideMerge(HistoryPg.counting),
     Layer.provideMerge(Tracing.layer(Package.version.text)),

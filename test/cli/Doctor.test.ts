@@ -68,7 +68,8 @@ describe("nightshift doctor", () => {
         "deaths ok",
         "uploads ok",
         "pins ok",
-        "journals ok"
+        "journals ok",
+        "keys ok"
       ])
       expect(well.of("database")[0]?.found).toMatch(/^PostgreSQL \d\d\.\d+ at /)
       expect(well.stdout).not.toContain("sesame")

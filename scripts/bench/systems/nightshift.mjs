@@ -11,6 +11,13 @@ const queueNames = (queues) => Array.from({ length: queues }, (_, index) => name
 
 const app = new URL("./nightshift-app.mjs", import.meta.url)
 
+/** Seals values with a fixed key. */
+const codecOf = async ({ sealed = false }) => {
+  if (!sealed) return undefined
+  const { seal } = await import(new URL("../../../dist/codec.js", import.meta.url))
+  return seal({ keys: [{ id: "bench", key: Buffer.alloc(32, 7) }] })
+}
+
 /** Builds a layer. Returns a function that runs effects on it, and `close`. */
 const start = async (layer, settings = {}) => {
   const { ConfigProvider, Layer, Logger, LogLevel, ManagedRuntime } = await import("effect")
@@ -53,7 +60,8 @@ const serve = async (url, args = []) => {
   return port
 }
 
-const open = async (url) => {
+const open = async (url, params = {}) => {
+  const codec = await codecOf(params)
   const { DateTime, Effect, Redacted } = await import("effect")
   const { JobSearch, Nightshift, Push, Queues } = await import(face)
   const { event, handlers, kind, whenJob } = await import(app)
@@ -61,7 +69,7 @@ const open = async (url) => {
   const pool = new pg.Pool({ connectionString: url, max: 1 })
   // A program that works and enqueues uses one layer. A program that only enqueues uses a client, started before
   // timing.
-  const client = await start(Nightshift.client({ databaseUrl }))
+  const client = await start(Nightshift.client({ databaseUrl, codec }))
   /** Uses the maximum number of slots; the peers also run with their best concurrency. */
   const widen = (queues, keyed) =>
     Effect.gen(function* () {
@@ -124,7 +132,7 @@ const open = async (url) => {
       if (paused) await client.run(Effect.flatMap(Queues, (settings) => settings.change("default", { paused })))
       whenJob(onJob)
       const own = pushTo === undefined ? handlers : [pushing(pushTo, onJob)]
-      const layer = Nightshift.layer({ handlers: own, queues: queueNames(queues), databaseUrl })
+      const layer = Nightshift.layer({ handlers: own, queues: queueNames(queues), databaseUrl, codec })
       const started = await start(layer, { HTTP_HANDLER_ALLOW: "127.0.0.1" })
       pod = started
       return async () => {

@@ -9,6 +9,7 @@ import { Migrations } from "../../database/Migrations.js"
 import * as HistoryPg from "../../history/HistoryPg.js"
 import { MetricsConfig } from "../../history/MetricsConfig.js"
 import * as QueuePg from "../../queue/QueuePg.js"
+import * as Seal from "../../seal/Seal.js"
 import * as StoragePg from "../../uploads/StoragePg.js"
 import { UploadsConfig } from "../../uploads/UploadsConfig.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
@@ -16,6 +17,7 @@ import * as DatabaseChoice from "../DatabaseChoice.js"
 import { type Check, type Finding, fail, ok, type Services, warn } from "./Check.js"
 import { checks } from "./Checks.js"
 import * as DatabaseChecks from "./DatabaseChecks.js"
+import { sealedValues } from "./SealCheck.js"
 
 // Runs the checks in order of dependency: database, schema, writes and notifications, clock, then all others. A check
 // that cannot run is reported as failed.
@@ -126,7 +128,8 @@ const database = Migrations.layer.pipe(
 
 /** Runs all checks that need a database, then some more. */
 export const ofDatabase = (more: ReadonlyArray<Check> = []): Effect.Effect<ReadonlyArray<Finding>> =>
-  onDatabase(more).pipe(
+  // Read here: the services of the checks bring settings of their own.
+  Effect.flatMap(Seal.configured, (codec) => onDatabase([...more, sealedValues(codec)])).pipe(
     Effect.provide(database),
     Effect.catchAllCause((cause) => Effect.succeed(databaseUnusable(cause)))
   )

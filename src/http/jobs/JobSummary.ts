@@ -1,4 +1,5 @@
 import { withoutTrace } from "../../core/ErrorText.js"
+import * as Sealed from "../../core/Sealed.js"
 import { showable } from "../../core/Storable.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import { subjectMeta, subjectOf } from "../../core/Subject.js"
@@ -19,4 +20,4 @@ export const of = ({ attempt, reason, kind, lastError, meta, priority, queue, ru
 })
 
 /** The summary for actions that change or delete the payload. */
-export const withPayload = (job: StoredJob) => ({ ...of(job), payload: showable(job.payload) })
+export const withPayload = (job: StoredJob) => ({ ...of(job), payload: showable(Sealed.hidden(job).payload) })

@@ -1,4 +1,4 @@
-import { Clock, Context, Duration, Effect, Layer } from "effect"
+import { Clock, Context, Duration, Effect, FiberRef, Layer } from "effect"
 import type { BadCursor } from "../../core/BadCursor.js"
 import * as CoalescingCache from "../../core/CoalescingCache.js"
 import { State } from "../../core/StoredJob.js"
@@ -13,6 +13,7 @@ import {
   type SearchTooSlow,
   type Total
 } from "../../queue/search/JobSearch.js"
+import * as Sealer from "../../seal/Sealer.js"
 import { CountsCache, type TakenCounts } from "./CountsCache.js"
 
 /** Maximum exact count. Counting further could read the whole table. */
@@ -96,7 +97,9 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
       return {
         page: (filter, request) =>
           Effect.gen(function* () {
-            const page = yield* pages.get(JSON.stringify([filter, request]), search.list(filter, request))
+            // Callers with other rights see sealed values differently.
+            const mode = yield* FiberRef.get(Sealer.reading)
+            const page = yield* pages.get(JSON.stringify([mode, filter, request]), search.list(filter, request))
             const isAll = request.cursor === undefined && page.next === undefined
             if (isAll) return { ...page, total: { count: page.jobs.length, exact: true } }
             const isMore = page.next !== undefined && page.searched === undefined

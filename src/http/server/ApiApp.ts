@@ -17,13 +17,14 @@ import type { QueuePorts } from "../../queue/QueuePorts.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import type { Schedules } from "../../schedule/Schedules.js"
+import * as Sealer from "../../seal/Sealer.js"
 import type { Storage } from "../../uploads/Storage.js"
 import type { ClusterConfig } from "../../worker/ClusterConfig.js"
 import type { RemoteWorkers } from "../../worker/remote/RemoteWorkers.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
-import { Caller } from "../access/Caller.js"
+import { Caller, seesAll } from "../access/Caller.js"
 import * as Deadline from "../access/Deadline.js"
 import { ServedCell } from "../access/ServedCell.js"
 import * as Throttle from "../access/Throttle.js"
@@ -85,13 +86,14 @@ const guardWith = Effect.fnUntraced(function* (identify: Auth.Identify) {
     Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
       const caller = yield* identify
-      if (caller === undefined) return yield* app
+      if (caller === undefined) return yield* Effect.locally(app, Sealer.reading, "hidden")
       if (throttle !== undefined) yield* throttle.take(caller.who)
       yield* Auth.authorize(caller, request)
       const deadline = yield* Deadline.ofRequest(request)
       return yield* Effect.zipRight(Deadline.check, app).pipe(
         Effect.provideService(Deadline.Deadline, deadline),
-        Effect.provideService(Caller, caller)
+        Effect.provideService(Caller, caller),
+        Effect.locally(Sealer.reading, seesAll(caller) ? "shown" : "hidden")
       )
     })
 })

@@ -117,4 +117,6 @@ export interface Subscription {
   readonly fillFromAt: number | undefined
   /** How events are joined. Undefined if each makes a job. */
   readonly window: Window | undefined
+  /** Whether it selects or joins events by values of their data. */
+  readonly compares: boolean
 }

@@ -35,7 +35,7 @@ interface EventRow extends Windows.Event {
   readonly windowJobs: Readonly<Record<string, JobId>>
 }
 
-interface SubscriptionRow extends Omit<NewSubscription, "window">, Subscription {}
+interface SubscriptionRow extends Omit<NewSubscription, "window">, Omit<Subscription, "compares"> {}
 
 interface WaitRow extends EventWait {
   readonly since: number
@@ -214,12 +214,13 @@ const make = Effect.gen(function* () {
     subscriptions: jobs.atomically(() =>
       [...subscriptions.entries()]
         .sort(([left], [right]) => (left < right ? -1 : 1))
-        .map(([, { createdAt, event, fillFromAt, subscriber, window }]) => ({
+        .map(([, { createdAt, event, fillFromAt, match, subscriber, window }]) => ({
           event,
           subscriber,
           createdAt,
           fillFromAt,
-          window
+          window,
+          compares: match !== undefined || (window?.by ?? []).length > 0
         }))
     ),
     fill: changing((now, known, queueOf) => {

@@ -31,6 +31,7 @@ interface SubscriptionRow {
   readonly debounce: number | null
   readonly most: number | null
   readonly by_paths: Window["by"] | null
+  readonly matches: boolean
 }
 
 /** Windows closed in one transaction. */
@@ -150,7 +151,7 @@ export const make = (
     subscriptions: Effect.map(
       mapErrors(sql<SubscriptionRow>`
         select event, kind, ${sql.literal(millis("created_at"))} as created_at, ${sql.literal(millis("fill_from"))} as fill_from,
-          debounce, most, by_paths
+          debounce, most, by_paths, paths is not null as matches
         from ${subscriptions} order by event, kind`),
       (rows) =>
         rows.map(
@@ -160,7 +161,10 @@ export const make = (
             createdAt: row.created_at,
             fillFromAt: row.fill_from ?? undefined,
             window:
-              row.debounce === null ? undefined : { debounce: row.debounce, max: row.most ?? 1, by: row.by_paths ?? [] }
+              row.debounce === null
+                ? undefined
+                : { debounce: row.debounce, max: row.most ?? 1, by: row.by_paths ?? [] },
+            compares: row.matches || (row.by_paths ?? []).length > 0
           })
         )
     )

@@ -5,6 +5,7 @@ import type { PodId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import * as Kind from "../../core/Kind.js"
 import type { Outcome } from "../../core/Outcome.js"
+import { unopened } from "../../core/Sealed.js"
 import { limits, type Status } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import type { Hints } from "../../database/Hints.js"
@@ -175,11 +176,16 @@ const make: Effect.Effect<
         const limit = yield* pods.room(worker, name, max)
         if (limit === 0) return { jobs: [], isDry: false }
         const claimed = yield* queue.claim({ queue: name, pod: worker.facts.id, limit, remote: true })
-        const isRefused = (job: ClaimedJob) => refusal(job, worker.kinds) !== undefined
+        const isRefused = (job: ClaimedJob) =>
+          refusal(job, worker.kinds) !== undefined || unopened(job.payload) !== undefined
         const jobs = claimed.filter((job) => !isRefused(job))
-        yield* returned(claimed.filter(isRefused), (job) =>
-          Judge.ofUnknown(refusal(job, worker.kinds) ?? "", at(writer(name)))
-        )
+        yield* returned(claimed.filter(isRefused), (job) => {
+          const sealed = unopened(job.payload)
+          const context = at(writer(name))
+          return sealed === undefined
+            ? Judge.ofUnknown(refusal(job, worker.kinds) ?? "", context)
+            : Judge.ofSealed(job, sealed, context)
+        })
         const now = clock.unsafeCurrentTimeMillis()
         for (const job of jobs) {
           worker.held.set(keyOf(job), { id: job.id, lease: job.lease, queue: name })

@@ -2,6 +2,7 @@ import { Cause, Duration, Exit, Option } from "effect"
 import * as Backoff from "../../core/Backoff.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
+import type { Unopened } from "../../core/Sealed.js"
 import { faultOfWait } from "../../core/Storable.js"
 import { type DeadReason, limits } from "../../core/StoredJob.js"
 import * as Suspension from "../../core/Suspension.js"
@@ -245,6 +246,16 @@ export const ofUnknown = (why: string, { now }: EndContext): End =>
     remember: undefined,
     unknownTimeout: Duration.toMillis(unknownKindTimeout)
   })
+
+/**
+ * The payload is sealed. Without its key, the job waits for a pod that has it, without a limit: a missing key must not cost a job.
+ * A payload that was changed is undecodable for all pods.
+ */
+export const ofSealed = (job: ClaimedJob, { damaged, reason }: Unopened, at: EndContext): End => {
+  if (damaged) return ofUnreadable(job, reason, at.now)
+  const end = ofUnknown(reason, at)
+  return end._tag === "Again" ? { ...end, unknownTimeout: Duration.toMillis(Duration.days(limits.waitDays)) } : end
+}
 
 /**
  * No known version of the schema can decode the payload. The job is kept for a later release that can. An execution may have

@@ -139,6 +139,8 @@ const turn = <R>(
       )
     case "Unreadable":
       return handOver(context, job, Judge.ofUnreadable(job, decoded.reason, at(context).now))
+    case "Sealed":
+      return handOver(context, job, Judge.ofSealed(job, decoded.unopened, at(context)))
     case "Ready":
       return runJob(slot, context, job, entry, decoded.payload)
   }

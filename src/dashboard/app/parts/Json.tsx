@@ -108,8 +108,27 @@ const Folding = ({ open: given, value }: { readonly open: WeakSet<object>; reado
   )
 }
 
-const Node = ({ open, value }: { readonly open: WeakSet<object>; readonly value: unknown }) =>
-  isBranch(value) ? <Folding open={open} value={value} /> : <Leaf value={value} />
+/** The key of a sealed value: as the service shows it, or as it is stored if the service has no keys. */
+const sealedBy = (value: unknown): { readonly key: string; readonly bytes: number } | undefined => {
+  if (!isBranch(value) || Object.keys(value).length !== 1) return undefined
+  const { $sealed: sealed } = value
+  if (typeof sealed === "string") return { key: sealed.split(".", 1)[0] ?? "", bytes: sealed.length }
+  return isBranch(sealed) && typeof sealed.key === "string" && typeof sealed.bytes === "number"
+    ? { key: sealed.key, bytes: sealed.bytes }
+    : undefined
+}
+
+const Sealed = ({ bytes, by }: { readonly bytes: number; readonly by: string }) => (
+  <span class="quiet" title="Only administrators of a service with the key see this value.">
+    <span aria-hidden="true">🔒 </span>sealed with key {by}, {bytesText(bytes)}
+  </span>
+)
+
+const Node = ({ open, value }: { readonly open: WeakSet<object>; readonly value: unknown }) => {
+  const sealed = sealedBy(value)
+  if (sealed !== undefined) return <Sealed by={sealed.key} bytes={sealed.bytes} />
+  return isBranch(value) ? <Folding open={open} value={value} /> : <Leaf value={value} />
+}
 
 /** A card with a JSON value. */
 export const JsonCard = ({ name, value }: { readonly name: string; readonly value: unknown }) => (
