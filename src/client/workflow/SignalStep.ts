@@ -100,8 +100,11 @@ const receive = <A>(
   /** The validated value. */
   const outputOf = (numbered: string, checked: StandardSchema.Checked<A>): A => {
     if (checked.issues === undefined) return checked.value
+    const event = StepName.eventOf(numbered)
     const signal = kind === "signal" ? numbered : name
-    throw new Error(`The value of the signal "${signal}" is invalid: ${issuesText("value", checked.issues)}. ${advice}`)
+    const what = event === undefined ? `value of the signal "${signal}"` : `data of the event "${event}"`
+    const issues = issuesText(event === undefined ? "value" : "data", checked.issues)
+    throw new Error(`The ${what} is invalid: ${issues}. ${advice}`)
   }
   return run.call(
     kind,
