@@ -41,9 +41,11 @@ export const update = (page, rows, { isWholeRun }) => {
     return { group, lines: all.map(([, line]) => line) }
   })
   const lines = tables.flatMap((table) => table.lines)
-  const held = lines.filter((line) => line.split(" | ")[2] === "yes").length
+  const count = (result) => lines.filter((line) => line.split(" | ")[2] === result).length
+  const notRun = count("not run")
+  const rest = notRun === 0 ? "" : `; ${notRun} ${notRun === 1 ? "was" : "were"} not run`
   const text = tables
     .filter((table) => table.lines.length > 0)
     .flatMap((table) => ["", headingOf(table.group), "", ...header, ...table.lines])
-  return `${before}${marker}\n\n${held} of ${lines.length} faults held when they were last run.\n${text.join("\n")}\n`
+  return `${before}${marker}\n\n${count("yes")} of ${lines.length} faults held when they were last run${rest}.\n${text.join("\n")}\n`
 }

@@ -41,6 +41,8 @@ export const home = (site) => {
   const readme = documentOf("README.md")
   const speed = documentOf("docs/operate/speed.md")
   const choosing = documentOf("docs/learn/choosing.md")
+  const look = documentOf("docs/learn/getting-started.md").find(({ raw }) => raw.includes("nightshift demo"))
+  if (look === undefined) throw new Error("docs/learn/getting-started.md must show `nightshift demo`.")
   const ofReadme = from("README.md")
   const ofSpeed = from("docs/operate/speed.md")
   const ofChoosing = from("docs/learn/choosing.md")
@@ -57,6 +59,7 @@ export const home = (site) => {
 <h1>${about.slice(0, end)}</h1>
 <p>${about.slice(end + 1)}</p>
 <p class="actions"><a class="button" href="learn/getting-started.html">Get started</a> <a class="button quiet" href="try.html">Try it in the browser</a> <a class="button quiet" href="contents.html">Documentation</a> <a class="button quiet" href="learn/choosing.html">Is it for you?</a></p>
+${from("docs/learn/getting-started.md")([look])}
 </section>
 <figure class="scene"><input type="checkbox" id="pause" class="pause"><label for="pause">Pause the picture</label>${scene}<figcaption><ol>${steps.map((step) => `<li>${step}</li>`).join("")}</ol><p><a href="operate/faults.html">What happens when something else fails</a></p></figcaption></figure>
 <section aria-labelledby="program"><h2 id="program">A program</h2>${ofReadme(program.slice(0, second + 1))}</section>

@@ -50,7 +50,7 @@ const load = async (name: string | undefined): Promise<Command.Command> => {
   const loaded = await Promise.all(chosen.map(async ([each, module]) => [each, (await module()).command] as const))
   const root: Command.Command = {
     ...Command.make({
-      about: "A durable job queue, webhook gateway and upload inbox on PostgreSQL.",
+      about: "A durable job queue, workflow engine, webhook gateway and upload inbox on PostgreSQL.",
       options,
       examples: {},
       run: ({ completions = "bash" }) => Console.log(Completions.script(completions, root))

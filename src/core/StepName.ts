@@ -12,3 +12,11 @@ export const withoutPrefix = (name: string): string => name.replace(/^(?:undo:.*
 
 /** The signal whose values a call of `step.next` takes. */
 export const signalOf = (name: string): string => withoutPrefix(name).replace(/#\d+$/, "")
+
+/** The name of a call of `step.waitForEvent`. A later journal of the execution has its own waits. */
+export const eventWait = (event: string, continued: number): string =>
+  continued === 0 ? `event:${event}` : `event:${event}@${continued}`
+
+/** The event that such a call waits for, undefined for other calls. */
+export const eventOf = (name: string): string | undefined =>
+  /^(?:undo:.*\/)?event:(.*?)(?:@\d+)?(?:#\d+)?$/.exec(name)?.[1]

@@ -77,10 +77,15 @@ describe("nightshift workflows", () => {
           "insert into nightshift.workflow_lifetime (job_id, continued, release) values ($1, 12, 'blue')",
           [id]
         )
+        await client.query(
+          `insert into nightshift.workflow_deferred (execution, kind, name, created_at, waiting)
+          values ('order/A-1', 'signal', 'event:order.shipped@12', now(), true)`
+        )
         await client.end()
       })
       const pinned = (yield* run("workflows", "show", "order/A-1")).stdout
       expect(pinned).toMatch(/continued +12 times\n/)
+      expect(pinned).toContain('event "order.shipped"')
       expect(pinned).toMatch(/pinned to +release blue\n/)
       expect(yield* run("workflows", "unpin")).toMatchObject({
         code: 2,

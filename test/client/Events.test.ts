@@ -99,6 +99,20 @@ describe("events of a test", () => {
     expect(await run.result()).toEqual([null, "A"])
   })
 
+  it("fail an execution that waits for them with another schema, which names the event", async () => {
+    const shipped = event("order.shipped", z.object({ order: z.string() }))
+    const waits = workflow("waits", { payload: z.object({}) }, (_, step) =>
+      step.waitForEvent(event("order.shipped", z.object({ order: z.number() })))
+    )
+    await using shift = await testShift({ handlers: [waits] })
+    await shift.start(waits, {}, { key: "A" })
+    await shift.settle()
+    await shift.publish(shipped, { order: "A" })
+    await expect(shift.execution(waits, "A").result()).rejects.toThrow(
+      'The data of the event "order.shipped" is invalid'
+    )
+  })
+
   it("reject data and options that are invalid", async () => {
     await using shift = await testShift({ handlers: [], queues: ["default"] })
     await expect(shift.publish(paid, { order: 1 } as never)).rejects.toThrow(InvalidPayloadError)

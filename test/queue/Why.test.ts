@@ -275,6 +275,16 @@ const rows: ReadonlyArray<Row> = [
     later
   ],
   [
+    "that waits for an event, again after it has continued as a new run",
+    {
+      job: { runAt: later },
+      standing: { waits: [{ kind: "signal", name: "event:order.shipped@1#2", dueAt: later, remaining: undefined }] }
+    },
+    "waiting_for_signal",
+    /^It waits for the event "order\.shipped"\.$/,
+    later
+  ],
+  [
     "that waits for children",
     {
       job: { runAt: later },

@@ -31,6 +31,8 @@ describe("the tables of faults", () => {
     )
     const both = update(faults, haproxy === undefined ? [] : [haproxy], { isWholeRun: false })
     expect(both).toContain("3 of 4 faults held when they were last run.")
+    const later = update(both, [row("network", "reset", "not run")], { isWholeRun: false })
+    expect(later).toContain("2 of 4 faults held when they were last run; 1 was not run.")
     expect(both.match(/^## .*|^\| \w.*? \|/gm)).toEqual([
       "## Server",
       "| fault |",

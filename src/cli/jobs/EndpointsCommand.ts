@@ -18,7 +18,7 @@ const id = Input.required(Input.uuid(Schema.UUID, "An endpoint id"), "The endpoi
 const { reason } = Operator
 const url = Input.optional(Input.text, "Where webhooks are sent.")
 const description = Input.optional(Input.text, "A note for operators.")
-const type = Input.repeated(Input.text, "Send only webhooks of this type. May be repeated. All if omitted.")
+const type = Input.repeated(Input.text, "Send only webhooks of this type; all if omitted.")
 const secret = Input.optional(Input.text, "Signing secret, whsec_ and 24 to 64 bytes in base64; generated if omitted.")
 
 const unlessEmpty = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined =>

@@ -111,7 +111,7 @@ const subscribers = QueueCommand.make({
         age(each.createdAt, now),
         printable(windowText(EventView.ofSubscription(each)))
       ])
-      yield* printText(table(["EVENT", "SUBSCRIBER", "SINCE", "JOINED"], rows))
+      yield* printText(table(["EVENT", "SUBSCRIBER", "SINCE", "DEBOUNCE"], rows))
     })
 })
 

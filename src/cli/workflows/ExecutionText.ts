@@ -15,8 +15,9 @@ const waitText =
       dueAt === undefined ? "" : `, ${kind === "signal" || kind === "message" ? "times out" : "due"} ${age(dueAt, now)}`
     const left = remaining === undefined ? "" : ` (${remaining} left)`
     const limit = kind === "limit" ? ` ${printable(String(exit))} for` : ""
-    const shown = kind === "message" ? StepName.withoutPrefix(name) : name
-    return `${kind}${limit} "${printable(shown)}"${left}${until}`
+    const event = kind === "signal" ? StepName.eventOf(name) : undefined
+    const shown = event ?? (kind === "message" ? StepName.withoutPrefix(name) : name)
+    return `${event === undefined ? kind : "event"}${limit} "${printable(shown)}"${left}${until}`
   }
 
 const heartbeatText =

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { issuesText } from "../../core/Issues.js"
+import * as StepName from "../../core/StepName.js"
 import type * as Suspension from "../../core/Suspension.js"
 import type { Match, WaitAnswer } from "../../queue/events/Events.js"
 import type { EventDefinition } from "../EventDefinition.js"
@@ -102,8 +103,11 @@ const receive = <A>(
   /** The validated value. */
   const outputOf = (numbered: string, checked: StandardSchema.Checked<A>): A => {
     if (checked.issues === undefined) return checked.value
+    const event = StepName.eventOf(numbered)
     const signal = kind === "signal" ? numbered : name
-    throw new Error(`The value of the signal "${signal}" is invalid: ${issuesText("value", checked.issues)}. ${advice}`)
+    const what = event === undefined ? `value of the signal "${signal}"` : `data of the event "${event}"`
+    const issues = issuesText(event === undefined ? "value" : "data", checked.issues)
+    throw new Error(`The ${what} is invalid: ${issues}. ${advice}`)
   }
   return run.call(
     kind,
@@ -177,15 +181,14 @@ export const waitFor = <A>(
   timeout: number | undefined
 ): Promise<A | undefined> => receive(run, firstOf(run), name, schema, timeout)
 
-/** `step.waitForEvent`: the first event that matches, validated. A later journal of the execution has its own waits. */
+/** `step.waitForEvent`: the first event that matches, validated. */
 export const waitForEvent = <A>(
   run: WorkflowRun,
   { name, schema }: EventDefinition<never, A>,
   match: Match,
   timeout: number | undefined
 ): Promise<A | undefined> => {
-  const { continued } = run.execution
-  const signal = continued === 0 ? `event:${name}` : `event:${name}@${continued}`
+  const signal = StepName.eventWait(name, run.execution.continued)
   return receive(run, eventOf(run, name, match), signal, schema as StandardSchema.StandardSchema<unknown, A>, timeout)
 }
 

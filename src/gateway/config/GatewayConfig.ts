@@ -44,7 +44,8 @@ export const settings = {
   httpAllow: Setting.list(
     {
       key: "HTTP_HANDLER_ALLOW",
-      about: "Comma-separated private hosts, addresses and ranges that `handler: http` and pushed jobs may reach."
+      about:
+        "Comma-separated private hosts, addresses and ranges that `handler: http`, pushed jobs and webhooks to customers may reach."
     },
     readAllowance
   ),

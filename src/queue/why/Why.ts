@@ -121,7 +121,11 @@ const ofWaits = ({ job, leftTo, waits }: Standing): Why | undefined => {
     return why("waiting_for_child", `Its step "${children.name}" waits for children.${open}`, until)
   }
   const signal = find("signal")
-  if (signal !== undefined) return why("waiting_for_signal", `It waits for the signal "${signal.name}".`, until)
+  if (signal !== undefined) {
+    const event = StepName.eventOf(signal.name)
+    const what = event === undefined ? `the signal "${signal.name}"` : `the event "${event}"`
+    return why("waiting_for_signal", `It waits for ${what}.`, until)
+  }
   const limit = find("limit")
   if (limit !== undefined) return why("rate_limited", `Its step "${limit.name}" waits for its limit.`, until)
   const message = find("message")
