@@ -7,7 +7,7 @@ import SlowFirst from "./test/support/SlowFirst.js"
 
 const isLong = process.env.TEST_SIZE === "long"
 const isFaults = process.env.TEST_SIZE === "faults"
-const isDump = process.env.TEST_SIZE === "dump"
+const isNext = process.env.TEST_SIZE === "next"
 
 // Set here because every process of the run inherits it; global-setup.ts removes the folder.
 if (process.env.TMPDIR === undefined) {
@@ -36,13 +36,16 @@ const sized = [
 /** The real faults, which `npm run test:faults` runs. */
 const faults = "test/faults/Faults.test.ts"
 
-const include = isFaults
-  ? [faults]
-  : isDump
-    ? ["test/upgrades/MakeDump.ts"]
-    : isLong
-      ? [...longTests, ...sized]
-      : ["test/**/*.test.ts"]
+/** Builds and starts a Next.js app, which `npm run test:next` runs. */
+const next = "test/next/*.test.ts"
+
+const included: Readonly<Record<string, ReadonlyArray<string>>> = {
+  faults: [faults],
+  next: [next],
+  dump: ["test/upgrades/MakeDump.ts"],
+  long: [...longTests, ...sized]
+}
+const include = [...(included[process.env.TEST_SIZE ?? ""] ?? ["test/**/*.test.ts"])]
 const reporters = isFaults ? ["./test/faults/FaultsReporter.ts"] : []
 
 /** Examples import the package by its name: they are given the build. */
@@ -59,7 +62,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: [/\/dist\/[\w-]+\.js$/] } },
     include,
-    exclude: ["**/node_modules/**", ...(isFaults ? [] : isLong ? [faults] : [...longTests, faults])],
+    exclude: ["**/node_modules/**", ...(isFaults || isNext ? [] : isLong ? [faults] : [...longTests, faults, next])],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/own-methods.ts"],
     reporters: ["default", ...reporters, "./test/support/CountsReporter.ts"],
@@ -71,7 +74,7 @@ export default defineConfig({
     maxConcurrency: Number(process.env.FAULTS_AT_ONCE ?? 6),
     silent: "passed-only",
     // A machine may be busy with other work. Only a test that hangs reaches this limit.
-    testTimeout: isLong ? 180_000 : 60_000,
+    testTimeout: isNext ? 600_000 : isLong ? 180_000 : 60_000,
     // Hooks start services and browsers, several at once.
     hookTimeout: 180_000
   }

@@ -13,8 +13,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
 const help = `Usage: npm run release -- [version] [options]
 
-Checks that a release can be made, writes the version and the date into package.json, package-lock.json and CHANGELOG.md,
-commits, and creates the tag. It publishes nothing: push the commit and the tag, and the workflow publishes.
+Checks that a release can be made, writes the version and the date into package.json, package-lock.json, the examples and
+CHANGELOG.md, commits, and creates the tag. It publishes nothing: push the commit and the tag, and the workflow publishes.
 
   version      the version to release (default: the one in package.json)
   --dry-run    check and print everything, change nothing; exits with 1 if a release would be refused

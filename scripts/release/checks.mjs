@@ -41,7 +41,10 @@ const changelog = ({ isTagged, plan, version }) => [
 ]
 
 /** Files that name the address of the repository. */
-const addressed = ["package.json", "*.md", ".github/CODEOWNERS", ".github/ISSUE_TEMPLATE"]
+const addressed = [
+  ...["package.json", "package-lock.json", "*.md", "*/go.mod"],
+  ...[".github/CODEOWNERS", ".github/ISSUE_TEMPLATE"]
+]
 const placeholder = /\bOWNER\b/
 const placeholders = ({ root }) => {
   const lines = tracked(root, ...addressed)

@@ -2,6 +2,8 @@
 export interface Plan {
   readonly changes: ReadonlyMap<string, string>
   readonly notes: { readonly name: string; readonly date?: string; readonly text: string } | undefined
+  /** Entries that stay under "Unreleased". */
+  readonly left: string
 }
 
 export declare const planOf: (root: string, version: string, date: string) => Plan

@@ -29,8 +29,16 @@ const withVersion = (text, version) => {
   return `${JSON.stringify(changed, null, 2)}\n`
 }
 
+/** The manifest of an example, which needs this release: `^0.1.0` would not install 0.2.0. */
+const withDependency = (text, name, version) => {
+  const manifest = JSON.parse(text)
+  const dependencies = { ...manifest.dependencies, [name]: `^${version}` }
+  return `${JSON.stringify({ ...manifest, dependencies }, null, 2)}\n`
+}
+
 /**
- * What a release of `version` on `date` writes: the version into package.json and the lock file, and the date into the changelog.
+ * What a release of `version` on `date` writes: the version into package.json, the lock file and the examples, and the date into
+ * the changelog.
  * Entries under "Unreleased" become the section of the version, unless it has one.
  */
 export const planOf = (root, version, date) => {
@@ -46,9 +54,16 @@ export const planOf = (root, version, date) => {
   for (const file of ["package.json", "package-lock.json"]) {
     if (JSON.parse(read(file)).version !== version) files.set(file, withVersion(read(file), version))
   }
+  const { name: own } = JSON.parse(read("package.json"))
+  for (const file of git(root, "ls-files", "--", "examples/*/package.json").split("\n").filter(Boolean)) {
+    const wanted = JSON.parse(read(file)).dependencies?.[own]
+    if (wanted !== undefined && wanted !== `^${version}`) files.set(file, withDependency(read(file), own, version))
+  }
+  const sections = sectionsOf(changelog)
   return {
     changes: new Map([...files].filter(([file, text]) => text !== read(file))),
-    notes: sectionsOf(changelog).find(({ name }) => name === version)
+    notes: sections.find(({ name }) => name === version),
+    left: sections.find(({ name }) => name === "Unreleased")?.text ?? ""
   }
 }
 
@@ -60,14 +75,19 @@ export const releaseNotes = (root, version, { notes }) => {
 }
 
 /** What is wrong with the section of a release. */
-export const problemsOfNotes = ({ notes }, version) => {
+export const problemsOfNotes = ({ left, notes }, version) => {
   if (notes === undefined)
     return [`CHANGELOG.md has neither a section [${version}] nor one [Unreleased]: write what changed.`]
   return [
     ...(isDate(notes.date)
       ? []
       : [`The date of [${version}] in CHANGELOG.md is ${notes.date}: write it as 2026-01-31, or none.`]),
-    ...(notes.text === "" ? [`The section [${version}] of CHANGELOG.md is empty: write what changed.`] : [])
+    ...(notes.text === "" ? [`The section [${version}] of CHANGELOG.md is empty: write what changed.`] : []),
+    ...(left === ""
+      ? []
+      : [
+          `The release contains the entries under [Unreleased] of CHANGELOG.md, and its section [${version}] lacks them: move them there, or name a version without a section, as in npm run release -- 0.2.0.`
+        ])
   ]
 }
 

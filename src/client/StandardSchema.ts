@@ -3,7 +3,9 @@ import { JSONSchema, ParseResult, Predicate, Schema } from "effect"
 import { issuesText } from "../core/Issues.js"
 import { type Checked, check, type StandardSchema } from "../core/StandardSchema.js"
 
-export { type Checked, check, type StandardSchema }
+export type { StandardSchema } from "../core/StandardSchema.js"
+/** @internal */
+export { type Checked, check } from "../core/StandardSchema.js"
 
 /** Returns why a value is not a validator, or nothing if it is one. @internal */
 export const faultOf = (value: unknown): string | undefined => {

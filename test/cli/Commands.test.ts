@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Console, Effect, Redacted } from "effect"
@@ -57,7 +57,23 @@ const groupsOf = (paths: ReadonlyArray<string>) =>
     )
   )
 
+/** Commands in the first column of a table: "`jobs list\\|show <id>`" are two. */
+const namedIn = (page: string) =>
+  [...page.matchAll(/^\| (`[^|\\]*(?:\\\|[^|\\]*)*`) +\|/gm)].flatMap(([, cell = ""]) =>
+    [...cell.matchAll(/`([^`]+)`/g)].flatMap(([, text = ""]) => {
+      const words = text.split(/ (?=[<[-])/)[0]?.split(" ") ?? []
+      return (words.pop() ?? "").split("\\|").map((last) => [...words, last].join(" "))
+    })
+  )
+
 describe("every command", () => {
+  it.effect("is on the page of commands, which names no other", () =>
+    Effect.gen(function* () {
+      const page = readFileSync(join(Nightshift.root, "docs/operate/commands.md"), "utf8").split("\n## ")[0] ?? ""
+      expect(namedIn(page).toSorted()).toEqual([...(yield* commands)].toSorted())
+    })
+  )
+
   it.effect("prints its usage, its purpose and examples in its help, and accepts --json", () =>
     Effect.gen(function* () {
       const paths = yield* commands

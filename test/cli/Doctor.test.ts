@@ -1,5 +1,7 @@
+import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
+import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer, Redacted } from "effect"
 import * as Checks from "../../src/cli/doctor/Checks.js"
@@ -49,6 +51,13 @@ const die = (count: number) =>
   })
 
 describe("nightshift doctor", () => {
+  it("has every check on its page, in the order in which they run", () => {
+    const page = readFileSync(join(Nightshift.root, "docs/operate/doctor.md"), "utf8")
+    const rows = [...page.matchAll(/^\| `([a-z]+)` +\|/gm)].map(([, name]) => name)
+    const names = Checks.checks.map(({ name }) => name)
+    expect(rows.slice(-names.length)).toEqual(names)
+  })
+
   it.scopedLive("finds no problem in a healthy installation", () =>
     Effect.gen(function* () {
       const well = yield* doctor(yield* settings, "--json")

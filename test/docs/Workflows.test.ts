@@ -44,6 +44,14 @@ describe("workflows", () => {
     expect(commands.filter((line) => line.startsWith(".ci/") && !existsSync(join(root, line)))).toEqual([])
   })
 
+  it("run every test of the product", () => {
+    const byHand = ["test:long", "test:repeat"]
+    const tests = Object.keys(manifest.scripts).filter((name) => name.startsWith("test:") && !byHand.includes(name))
+    expect(tests.filter((name) => !commands.some((line) => line.includes(`npm run ${name}`)))).toEqual([])
+    // Runs test:long.
+    expect(commands).toContain(".ci/run")
+  })
+
   it("name the version of each action, limit their time and may write nothing by default", () => {
     expect(jobs.length).toBeGreaterThan(6)
     const uses = jobs.flatMap(({ job }) => job.steps.flatMap((step) => step.uses ?? []))
@@ -76,7 +84,10 @@ describe("placeholders for the address of the repository", () => {
     "SUPPORT.md",
     "CODE_OF_CONDUCT.md",
     ".github/CODEOWNERS",
-    ".github/ISSUE_TEMPLATE/config.yml"
+    ".github/ISSUE_TEMPLATE/config.yml",
+    "clients/go/go.mod",
+    "clients/go/README.md",
+    "package-lock.json"
   ]
 
   it("are replaced everywhere or nowhere; the release workflow refuses them", async () => {

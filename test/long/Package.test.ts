@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs"
+import { readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
@@ -23,6 +23,33 @@ describe("the packed package", () => {
         expect(yield* PackedPackage.run(cwd, "node_modules/nightshift/dist/nightshift.js", ["migrate"], env)).toContain(
           "The schema is up to date."
         )
+      }),
+    240_000
+  )
+
+  it.scopedLive(
+    "has types that compile without skipLibCheck, for bundlers and for Node",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* PackedPackage.unpacked
+        const installed = join(Nightshift.root, "node_modules")
+        symlinkSync(join(installed, "@types"), join(cwd, "node_modules/@types"))
+        const entries = Object.keys(JSON.parse(readFileSync(join(Nightshift.root, "package.json"), "utf8")).exports)
+          .filter((entry) => !entry.endsWith(".json"))
+          .map((entry) => `nightshift${entry.slice(1)}`)
+        const uses = entries.map((entry, at) => `import * as entry${at} from "${entry}"\nconsole.log(entry${at})\n`)
+        // An entry without types would be any, and have this name.
+        const proofs = entries.map((_, at) => `// @ts-expect-error\nentry${at}.nothing\n`)
+        writeFileSync(join(cwd, "program.ts"), [...uses, ...proofs].join(""))
+        const tsc = join(installed, "typescript/bin/tsc")
+        const flags = ["--noEmit", "--strict", "--target", "es2022", "--types", "node", "program.ts"]
+        for (const [module, resolution] of [
+          ["esnext", "bundler"],
+          ["node16", "node16"]
+        ] as const) {
+          const modules = ["--module", module, "--moduleResolution", resolution]
+          expect(yield* PackedPackage.run(cwd, process.execPath, [tsc, ...modules, ...flags])).toBe("")
+        }
       }),
     240_000
   )

@@ -73,12 +73,16 @@ describe("a release", () => {
     expect(await problemsIn(root, { isTagged: true })).toEqual([])
   })
 
-  it("of another version writes it into the package and its lock file", async () => {
+  it("of another version writes it into the package, its lock file and the examples", async () => {
     const root = repository()
+    const example = { name: "shop-example", version: "0.0.1", dependencies: { hono: "^4.0.0", shop: "^0.1.0" } }
+    committed(root, { "examples/till/package.json": JSON.stringify(example) })
     commit(root, "1.0.0", planOf(root, "1.0.0", "2026-02-28"))
     const read = (file: string) => JSON.parse(readFileSync(join(root, file), "utf8"))
     expect(read("package.json")).toEqual({ ...manifest, version: "1.0.0" })
     expect(read("package-lock.json").packages[""].version).toBe("1.0.0")
+    const dependencies = { hono: "^4.0.0", shop: "^1.0.0" }
+    expect(read("examples/till/package.json")).toEqual({ ...example, dependencies })
     expect(await problemsIn(root, { version: "1.0.0", isTagged: true })).toEqual([])
   })
 
@@ -128,6 +132,14 @@ describe("a release is refused", () => {
       "changelog: CHANGELOG.md has neither a section [0.2.0] nor one [Unreleased]"
     ],
     [
+      "if its section lacks entries that are under [Unreleased]",
+      (root) =>
+        committed(root, {
+          "CHANGELOG.md": changelog.replace("## [0.1.0]", "## [0.2.0]\n\n- Jobs: fixed.\n\n## [0.1.0]")
+        }),
+      "changelog: The release contains the entries under [Unreleased] of CHANGELOG.md, and its section [0.2.0] lacks them: move them"
+    ],
+    [
       "if the date is no date",
       (root) => committed(root, { "CHANGELOG.md": changelog.replace("[Unreleased]", "[0.2.0] - soon") }),
       "changelog: The date of [0.2.0] in CHANGELOG.md is soon"
@@ -141,8 +153,12 @@ describe("a release is refused", () => {
     [
       "with placeholders, all of which are listed",
       (root) =>
-        committed(root, { "SECURITY.md": "Line\nhttps://github.com/OWNER/shop\n", ".github/CODEOWNERS": "* @OWNER\n" }),
-      "placeholders: Replace OWNER with the account that owns the repository, in all of these:\n  .github/CODEOWNERS:1: * @OWNER\n  SECURITY.md:2: "
+        committed(root, {
+          "SECURITY.md": "Line\nhttps://github.com/OWNER/shop\n",
+          ".github/CODEOWNERS": "* @OWNER\n",
+          "clients/go/go.mod": "module github.com/OWNER/shop/clients/go\n"
+        }),
+      "placeholders: Replace OWNER with the account that owns the repository, in all of these:\n  .github/CODEOWNERS:1: * @OWNER\n  SECURITY.md:2: https://github.com/OWNER/shop\n  clients/go/go.mod:1: "
     ],
     [
       "if the lock file is older than package.json",

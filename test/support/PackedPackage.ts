@@ -9,7 +9,14 @@ const exec = promisify(execFile)
 
 /** Runs a program to its end and returns what it printed. */
 export const run = (cwd: string, file: string, args: ReadonlyArray<string>, env: Record<string, string> = {}) =>
-  Effect.promise(async () => (await exec(file, args, { cwd, env: { ...process.env, ...env } })).stdout)
+  Effect.promise(async () => {
+    try {
+      return (await exec(file, args, { cwd, env: { ...process.env, ...env } })).stdout
+    } catch (error) {
+      // The message has standard error only, and tsc prints its errors to standard output.
+      throw new Error(`${error}\n${Object(error).stdout}`)
+    }
+  })
 
 const manifest = JSON.parse(readFileSync(join(Nightshift.root, "package.json"), "utf8"))
 
