@@ -165,7 +165,7 @@ export class Sealer {
   readonly readAll = <A>(found: A): Effect.Effect<A, DatabaseUnavailable> =>
     Effect.flatMap(FiberRef.get(reading), (mode) => (mode === "open" ? this.use(found) : this.read(found)))
 
-  /** Opens a value for the code of a run, whoever reads. */
+  /** Opens a value for the code of a run, whatever the fiber may see. */
   readonly use = <A>(found: A): Effect.Effect<A, DatabaseUnavailable> =>
     Effect.flatMap(
       lifted(() => this.attempt(found, fields)),

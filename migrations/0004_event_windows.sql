@@ -1,133 +1,50 @@
 -- Oldest code: 0.1.0
 --
--- Subjects: the person or customer whose data a thing holds, for erasure. Every table has a SHA-256 digest of the subject in
--- hexadecimal, so that no table has its text. A job has it in `meta`, which every way to store, move and restore a job carries.
--- Jobs without a subject have no entry in the index, and nothing is written for them.
+-- Subscribers that get several events in one job: windowed_event, columns of subscription, and the SQL functions
+-- close_windows() and kind_defaults(). deliver_events() stores their events in a window instead of a job.
 
--- Jobs of a subject that have not been erased. Erasure replaces `meta` by {"subjectErasedAt": time}. `meta` never changes otherwise, so
--- that claims stay free of index writes.
-create index job_subject on job ((meta->>'subjectDigest')) where meta ? 'subjectDigest';
+-- How long no event must have been published until a window is closed, in milliseconds. Null: each event makes a job.
+alter table subscription add column debounce float8;
+-- A window with this many events is closed at once.
+alter table subscription add column most int;
+-- Events with different values at these paths are in different windows, see event_wait.
+alter table subscription add column by_paths jsonb;
 
--- Used by erasure: what was kept of changed jobs, and of deleted jobs of a subject.
-create index job_undo_job on job_undo (job_id);
-create index job_undo_subject on job_undo ((before->'meta'->>'subjectDigest')) where before->'meta' ? 'subjectDigest';
+-- An event in a window of a subscriber. close_windows() makes a job of all events of a window. A row for each event, and none
+-- for the window: publishers only insert, so none waits for another.
+create table windowed_event (
+  event uuid not null,
+  -- When the event was published.
+  at timestamptz not null,
+  -- A digest of the event's name, the subscriber, the key, and the values at by_paths.
+  bucket uuid not null,
+  -- The job that has the event. Null while the window is open; retention then keeps the event.
+  job uuid,
+  kind text not null,
+  name text not null,
 
-alter table event add column subject text;
-alter table batch add column subject text;
-alter table schedule add column subject text;
-alter table upload add column subject text;
+  constraint windowed_event_pkey primary key (event, kind)
+);
 
--- Used by erasure. Schedules are few.
-create index event_subject on event (subject) where subject is not null;
-create index batch_subject on batch (subject) where subject is not null;
-create index upload_subject on upload (subject) where subject is not null;
+-- The events of open windows. Used by close_windows().
+create index windowed_event_open on windowed_event (kind, bucket, event) where job is null;
 
--- What the `meta` of a job says about its subject, which the caller names: meta => subject('customer:42') in enqueue().
-create function subject(name text) returns jsonb
-language sql immutable strict parallel safe
+-- What a job of this kind gets if it is not said.
+create function kind_defaults(kind text) returns table (queue text, priority smallint, max_attempts smallint, on_dead jsonb)
+language sql stable
 begin atomic
-  select jsonb_build_object('subjectDigest', encode(sha256(convert_to($1, 'UTF8')), 'hex'));
+  select coalesce(case when k.routed then route_of(k.name) end, k.queue), k.priority, k.max_attempts,
+    case when k.on_dead ? 'routed' then (k.on_dead - 'routed')
+      || jsonb_build_object('queue', coalesce(route_of(k.on_dead->>'kind'), k.on_dead->>'queue')) else k.on_dead end
+  from kind k where k.name = $1;
 end;
 
--- The same for a digest. Empty without one.
-create function subject_meta(digest text) returns jsonb
+-- The `meta` of a job with several events.
+create function list_meta(name text, key text, events jsonb) returns jsonb
 language sql immutable parallel safe
 begin atomic
-  select case when $1 is null then '{}'::jsonb else jsonb_build_object('subjectDigest', $1) end;
+  select jsonb_build_object('event', jsonb_strip_nulls(jsonb_build_object('name', $1, 'key', $2)), 'events', $3);
 end;
-
--- Stores the events of one request and a job for each subscriber, and ends the waits of executions that match. The program
--- has validated the events. `request` holds `now` in epoch milliseconds; `events` with id, name, key, own_id, subject and data;
--- `lock_timeout`, the wait for an id that another transaction publishes; and `notify`, whether to notify pods.
--- Returns {events: [{id, repeated, jobs}], jobs: [{queue, kind, count}], woken: [queue]}.
---
--- Three statements, each with a newer snapshot in a READ COMMITTED transaction. The first gives the transaction its number. A
--- subscription or a wait that the later ones do not see was committed after that, so its owner knows by the number
--- that this transaction may publish more events for it, see fill_after and unsettled.
-create or replace function publish_events(request jsonb) returns jsonb
-language plpgsql
-set search_path from current
-set plan_cache_mode = force_generic_plan
-as $$
-declare
-  now_ timestamptz := to_timestamp((request->>'now')::float8 / 1000);
-  fresh uuid[];
-  names text[];
-  stored_jobs jsonb;
-  per_event jsonb;
-  answers jsonb;
-  waits record;
-  woken_queues text[];
-begin
-  if request ? 'lock_timeout' then
-    perform set_config('lock_timeout', request->>'lock_timeout', true);
-  end if;
-  -- All transactions take ids in the same order, to avoid deadlocks.
-  with stored as (
-    insert into event (id, published_at, name, key, own_id, subject, data)
-    select g.id, now_, g.name, g.key, g.own_id, g.subject, coalesce(g.data, 'null')
-    from jsonb_to_recordset(request->'events') as g(id uuid, name text, key text, own_id text, subject text, data jsonb)
-    order by g.own_id collate "C" nulls first, g.name collate "C"
-    on conflict do nothing
-    returning id, name
-  )
-  select array_agg(s.id), array_agg(distinct s.name) into fresh, names from stored s;
-
-  with stored as materialized (
-    select * from deliver_events(fresh, null, now_)
-  )
-  select (select jsonb_agg(jsonb_build_object('queue', c.queue, 'kind', c.kind, 'count', c.count))
-      from (select s.queue, s.kind, count(*) from stored s group by 1, 2) c),
-    (select jsonb_object_agg(c.event, c.count) from (select s.event, count(*) from stored s group by 1) c)
-  into stored_jobs, per_event;
-
-  if exists (select from event_wait w where w.event = any(names) and w.taken is null) then
-    with recursive shape(event, paths) as (
-      select n.event, (select w.paths from event_wait w where w.event = n.event and w.taken is null order by w.paths limit 1)
-      from unnest(names) as n(event)
-      union all
-      select s.event, (select w.paths from event_wait w
-        where w.event = s.event and w.taken is null and w.paths > s.paths order by w.paths limit 1)
-      from shape s where s.paths is not null
-    ), found as (
-      select w.execution, w.name, e.id, e.data
-      from shape s join event e on e.id = any(fresh) and e.name = s.event
-      join event_wait w on w.event = s.event and w.paths = s.paths and w.match = match_of(e.data, s.paths)
-        and w.taken is null
-      where s.paths is not null
-        and exists (select from job j where j.id = w.job and j.finished_at is null)
-      order by w.execution, w.name, e.id for update of w
-    ), firsts as (
-      select distinct on (f.execution, f.name) f.* from found f order by f.execution, f.name, f.id
-    ), took as (
-      update event_wait w set taken = f.id from firsts f where w.execution = f.execution and w.name = f.name
-    )
-    select array_agg(f.execution order by f.execution, f.name) as executions, array_agg(f.name order by f.execution, f.name) as names,
-      jsonb_agg(f.data order by f.execution, f.name) as exits
-    into waits from firsts f;
-    if waits.executions is not null then
-      select array_agg(distinct d.queue) into woken_queues
-      from complete_deferred(waits.executions, waits.names, array_fill(null::text, array[cardinality(waits.executions)]),
-        waits.exits, (request->>'now')::float8) d
-      where d.queue is not null;
-    end if;
-  end if;
-
-  -- An event that was published before has the id of the first.
-  select jsonb_agg(jsonb_build_object('id', coalesce(own.id, g.id), 'repeated', fresh is null or g.id <> all(fresh),
-    'jobs', coalesce((per_event->>(g.id::text))::int, 0)) order by g.place)
-  into answers
-  from rows from (jsonb_to_recordset(request->'events') as (id uuid, name text, own_id text)) with ordinality as g(id, name, own_id, place)
-  left join event own on own.name = g.name and own.own_id = g.own_id;
-
-  if request ? 'notify' then
-    perform pg_notify(current_schema || '_work', n.queue) from (
-      select j->>'queue' as queue from jsonb_array_elements(stored_jobs) as j union select unnest(woken_queues)
-    ) n;
-  end if;
-  return jsonb_build_object('events', answers, 'jobs', coalesce(stored_jobs, '[]'), 'woken', coalesce(to_jsonb(woken_queues), '[]'));
-end
-$$;
 
 -- Stores a job of each subscriber for these events, or of one subscriber, unless it exists. Jobs ignore the depth cap of their
 -- queue: a publisher does not depend on its subscribers. With `replay`, the id of another job of one event for one subscriber,
@@ -191,7 +108,7 @@ $$;
 -- subscriber has no windows any more. Closes up to `windows` of them. The payload is the list of the events' data, at most
 -- 1 MiB: larger windows make several jobs. Returns {jobs: [{queue, kind, count}], closed, next, debounce}: how many windows
 -- were closed, when the next one is to be closed, and the smallest `debounce`, both in milliseconds.
-create or replace function close_windows(now_ms float8, windows int) returns jsonb
+create function close_windows(now_ms float8, windows int) returns jsonb
 language plpgsql
 set search_path from current
 as $$

@@ -13,6 +13,8 @@ create table event (
   key text,
   -- The id that the publisher chose. A second event of this name with this id is not stored.
   own_id text,
+  -- Digest of the subject of its jobs, see subject().
+  subject text,
   data jsonb not null,
   -- Jobs that an operator made by replaying the event to a subscriber, oldest first.
   replays uuid[],
@@ -22,6 +24,9 @@ create table event (
 
 -- Enforced by every publish with an id.
 create unique index event_own_id on event (name, own_id) where own_id is not null;
+
+-- Used by erasure.
+create index event_subject on event (subject) where subject is not null;
 
 -- Events of one name, by time. Used by the list, by waits for events that were published before the wait was stored, and
 -- by subscribers that start in the past.
@@ -134,7 +139,7 @@ end
 $$;
 
 -- Stores the events of one request and a job for each subscriber, and ends the waits of executions that match. The program
--- has validated the events. `request` holds `now` in epoch milliseconds; `events` with id, name, key, own_id and data;
+-- has validated the events. `request` holds `now` in epoch milliseconds; `events` with id, name, key, own_id, subject and data;
 -- `lock_timeout`, the wait for an id that another transaction publishes; and `notify`, whether to notify pods.
 -- Returns {events: [{id, repeated, jobs}], jobs: [{queue, kind, count}], woken: [queue]}.
 --
@@ -161,9 +166,9 @@ begin
   end if;
   -- All transactions take ids in the same order, to avoid deadlocks.
   with stored as (
-    insert into event (id, published_at, name, key, own_id, data)
-    select g.id, now_, g.name, g.key, g.own_id, coalesce(g.data, 'null')
-    from jsonb_to_recordset(request->'events') as g(id uuid, name text, key text, own_id text, data jsonb)
+    insert into event (id, published_at, name, key, own_id, subject, data)
+    select g.id, now_, g.name, g.key, g.own_id, g.subject, coalesce(g.data, 'null')
+    from jsonb_to_recordset(request->'events') as g(id uuid, name text, key text, own_id text, subject text, data jsonb)
     order by g.own_id collate "C" nulls first, g.name collate "C"
     on conflict do nothing
     returning id, name
