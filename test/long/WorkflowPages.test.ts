@@ -1,6 +1,6 @@
 import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { connect, worker, workflow } from "nightshift/client"
+import { connect, event, worker, workflow } from "nightshift/client"
 import type { Page } from "playwright-core"
 import { z } from "zod"
 import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
@@ -71,6 +71,11 @@ const chat = workflow(
   }
 )
 
+const packed = event("order.packed", z.object({ order: z.string() }))
+const parcel = workflow("parcel", { payload: z.object({ id: z.string() }), key: ({ id }) => id, queue }, (_, step) =>
+  step.waitForEvent(packed)
+)
+
 /** A worker beside the service, and executions that wait for an approval. */
 const orderly = Effect.gen(function* () {
   const { database } = yield* ControlRoom
@@ -79,11 +84,12 @@ const orderly = Effect.gen(function* () {
     (shift) => step(() => shift.close())
   )
   yield* Effect.acquireRelease(
-    step(() => worker(shift, { handlers: [order, shipment, copy, chat], grace: "10ms" })),
+    step(() => worker(shift, { handlers: [order, shipment, copy, chat, parcel], grace: "10ms" })),
     (running) => step(() => running.stop())
   )
   yield* step(async () => {
     await shift.start(chat, { id: "1" })
+    await shift.start(parcel, { id: "1" })
     for (const id of ["A-17", "B-1"]) await shift.start(order, { id, items: ["book", "lamp"] })
     await shift.start(copy, { table: "users" })
     await isCopying
@@ -229,6 +235,22 @@ layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout:
           })
           yield* picture(page, "heartbeat")
           expect(yield* findings(page)).toEqual([])
+        }),
+      120_000
+    )
+
+    it.scoped(
+      "name the event that an execution waits for, and do not offer it as a signal",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("workflows/parcel%2F1")
+          yield* step(async () => {
+            await status(page, "waiting")
+            await page.getByText("event order.packed").waitFor()
+            await page.getByRole("button", { name: "Send signal" }).click()
+            expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("")
+          })
         }),
       120_000
     )

@@ -49,7 +49,7 @@ const Ask = (props: {
 const SendSignal = (of: Given) => {
   const { execution } = of
   const awaited = execution.waits
-    .filter(({ kind }) => kind === "signal" || kind === "message")
+    .filter(({ kind, name }) => kind === "message" || (kind === "signal" && StepName.eventOf(name) === undefined))
     .map(({ kind, name }) => (kind === "message" ? StepName.signalOf(name) : name))
   const [name, setName] = useState(awaited[0] ?? "")
   const [value, setValue] = useState("")

@@ -90,7 +90,8 @@ const Waited = ({ wait }: { readonly wait: Wait }) => {
     case "message":
       return (
         <>
-          {wait.kind} <strong>{StepName.withoutPrefix(wait.name)}</strong>
+          {StepName.eventOf(wait.name) === undefined ? wait.kind : "event"}{" "}
+          <strong>{StepName.eventOf(wait.name) ?? StepName.withoutPrefix(wait.name)}</strong>
           {wait.dueAt === null ? null : (
             <>
               , times out <Age at={wait.dueAt} />
