@@ -41,7 +41,7 @@ const rowOf = ({ configured, key, tables, values }: Key) => [
 ]
 
 export const command = Command.make({
-  about: "List the keys that sealed values need. A key that is not listed can be removed. Reads all rows with values.",
+  about: "List the keys that sealed values need. Keys that are not listed can be removed.",
   options: { ...CommonOptions.database, json: CommonOptions.json },
   examples: { "nightshift keys": "find out whether an old key can be removed" },
   run: (given) =>

@@ -227,6 +227,8 @@ describe("every command", () => {
           expect(yield* json("queues list")).toMatchObject({
             queues: [{ name: "default" }, { name: "unserved" }, { name: "webhooks" }]
           })
+          expect(yield* json("keys")).toEqual({ keys: [] })
+          expect(yield* json("erase", "--subject", "customer:42")).toMatchObject({})
           expect(yield* json("schedules list")).toMatchObject({ schedules: [{ name: "nightly" }] })
           yield* json("schedules next", "nightly")
           for (const act of ["trigger", "pause", "resume"]) {

@@ -155,7 +155,7 @@ const rotate = QueueCommand.make({
 })
 
 const disable = QueueCommand.make({
-  about: "Stop sending to an endpoint. Webhooks that become due while it is disabled fail, and can be resent.",
+  about: "Stop sending to an endpoint. Its webhooks fail until it is enabled, and can be resent.",
   args: { id },
   options: { reason },
   examples: { "nightshift endpoints disable <id> --reason 'customer asked'": "stop sending" },

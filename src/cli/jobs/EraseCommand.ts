@@ -71,8 +71,7 @@ const erase = (given: {
   })
 
 export const command = QueueCommand.make({
-  about:
-    "Erase the data of a person or customer: what its jobs, executions, events, batches, schedules and uploads hold.",
+  about: "Erase what jobs, executions, events, batches, schedules and uploads hold of a subject.",
   options: {
     subject: Input.required(Input.text, "Whose data, as it was passed to enqueue, start and publish: customer:42."),
     dryRun: Input.flag("Only show what is stored."),
