@@ -42,7 +42,7 @@ describe("nightshift erase", () => {
       const late = yield* erase("--yes", "--deadline", "0s")
       expect(late).toMatchObject({
         code: 1,
-        stdout: "erased 2 jobs, 1 events\n",
+        stdout: "erased 2 jobs, 1 event\n",
         stderr: expect.stringContaining(`greet (job ${id}) runs: its data is still stored.`)
       })
       expect(JSON.parse((yield* erase("--yes", "--running", "skip", "--json")).stdout)).toMatchObject({
@@ -53,10 +53,11 @@ describe("nightshift erase", () => {
         heartbeat_at = null, lease = null, pod_id = null where id = '${id}'`)
       expect(yield* erase("--yes")).toMatchObject({
         code: 0,
-        stdout: expect.stringMatching(/^erased 1 jobs\nDead row/)
+        stdout: expect.stringMatching(/^erased 1 job\nDead row/)
       })
       const jobs = yield* query("select payload, key, meta ? 'subjectErasedAt' as erased from nightshift.job")
       expect(jobs).toEqual(Array.from({ length: 3 }, () => ({ payload: null, key: null, erased: true })))
+      expect(yield* run("jobs", "show", id)).toMatchObject({ stdout: expect.stringMatching(/^payload +erased on 20/m) })
       expect(yield* run("jobs", "requeue", id)).toMatchObject({
         code: 1,
         stderr: expect.stringContaining("its data was erased on")

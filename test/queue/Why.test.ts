@@ -94,6 +94,8 @@ const dead = (reason: StoredJob["reason"]): Partial<StoredJob> => ({
   reason,
   crashCount: 5
 })
+const erased: Partial<StoredJob> = { meta: { subjectErasedAt: "2026-01-31T09:00:00.000Z" } }
+const erasedOn = /^Its data was erased on 2026-01-31, so it cannot run again\.$/
 const rate = { jobs: 5, per: Duration.minutes(1) }
 const limit = {
   scope: "github",
@@ -324,7 +326,10 @@ const rows: ReadonlyArray<Row> = [
   ["undecodable", { job: dead("undecodable") }, "dead", /decode its payload/],
   ["of a kind that stayed unknown", { job: dead("unknown_kind") }, "dead", /for a day/],
   ["that kills pods", { job: dead("poison") }, "dead", /died 5 times/],
-  ["that was cancelled", { job: dead("cancelled") }, "cancelled", /was cancelled/]
+  ["that was cancelled", { job: dead("cancelled") }, "cancelled", /was cancelled/],
+  ["that was cancelled and erased", { job: { ...dead("cancelled"), ...erased } }, "cancelled", erasedOn],
+  ["that died and was erased", { job: { ...dead("exhausted"), ...erased } }, "dead", erasedOn],
+  ["that is done and was erased", { job: { state: "done", ...erased } }, "done", erasedOn]
 ]
 
 describe("the reason why a job is not running", () => {

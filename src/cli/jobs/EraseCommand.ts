@@ -17,9 +17,21 @@ const foundRows = ({ executions, states, ...others }: Eraser.Found): ReadonlyArr
   ...Object.entries(others)
 ]
 
+const singular: Readonly<Record<keyof Eraser.Counts, string>> = {
+  jobs: "job",
+  events: "event",
+  batches: "batch",
+  schedules: "schedule",
+  uploads: "upload",
+  copies: "copy",
+  quotes: "quote"
+}
+
 const nounsOf = (counts: Eraser.Counts): string => {
-  const erased = Object.entries(counts).filter(([, count]) => count > 0)
-  return erased.length === 0 ? "nothing" : erased.map(([name, count]) => `${count} ${name}`).join(", ")
+  const names = Object.keys(singular) as ReadonlyArray<keyof Eraser.Counts>
+  const erased = names.filter((name) => counts[name] > 0)
+  const nouns = erased.map((name) => `${counts[name]} ${counts[name] === 1 ? singular[name] : name}`)
+  return nouns.length === 0 ? "nothing" : nouns.join(", ")
 }
 
 const show = (subject: string, json: boolean, acts: boolean) =>

@@ -6,6 +6,7 @@ import { isId, type JobId } from "../../core/Ids.js"
 import { measured } from "../../core/SpanText.js"
 import { showable } from "../../core/Storable.js"
 import { isWaiting, type StoredJob } from "../../core/StoredJob.js"
+import { erasedAtOf } from "../../core/Subject.js"
 import { pageLimits } from "../../http/Contract.js"
 import * as Instant from "../../http/Instant.js"
 import * as JobView from "../../http/jobs/JobView.js"
@@ -77,6 +78,12 @@ const traceOf = (job: StoredJob): string | undefined => {
 const eventsText = ([first, ...others]: ReadonlyArray<string>) =>
   others.length === 0 ? first : `${first} and ${others.length} more`
 
+/** What is shown instead of a payload that was erased. */
+const erasedText = (meta: unknown): string | undefined => {
+  const at = erasedAtOf(meta)
+  return at === undefined ? undefined : `erased on ${Instant.format(at)}`
+}
+
 const details = (job: StoredJob, now: number, podName: (id: string) => string): Shown => {
   const when = (millis: number | undefined) =>
     millis === undefined ? undefined : `${Instant.format(millis)} (${age(millis, now)})`
@@ -97,7 +104,7 @@ const details = (job: StoredJob, now: number, podName: (id: string) => string): 
     ["process", job.pod && podName(job.pod)],
     ["trace", traceOf(job)],
     ["event", eventsText(eventIds(job.meta))],
-    ["payload", JSON.stringify(showable(job.payload))],
+    ["payload", erasedText(job.meta) ?? JSON.stringify(showable(job.payload))],
     ["progress", JSON.stringify(job.progress)],
     ["result", JSON.stringify(job.result)],
     ["last error", job.lastError]

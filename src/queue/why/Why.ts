@@ -5,6 +5,7 @@ import * as Outcome from "../../core/Outcome.js"
 import { suggestion } from "../../core/Spelling.js"
 import * as StepName from "../../core/StepName.js"
 import type { DeadReason, StoredJob } from "../../core/StoredJob.js"
+import { erasedAtOf } from "../../core/Subject.js"
 import { never } from "../../core/Suspension.js"
 import type { QueueSettings } from "../settings/QueueSettings.js"
 import type { OpenWait, Standing } from "./JobDiagnosis.js"
@@ -58,10 +59,18 @@ const errorText = ({ lastError }: StoredJob): string => {
   return line === undefined || line === "" ? "" : ` Last error: ${line}.`
 }
 
+/** Says so if the data of an ended job was erased: every other advice would be to run it again. */
+const erased = ({ meta }: StoredJob): string | undefined => {
+  const at = erasedAtOf(meta)
+  return at === undefined
+    ? undefined
+    : `Its data was erased on ${new Date(at).toISOString().slice(0, 10)}, so it cannot run again.`
+}
+
 const ofDead = (job: StoredJob): Why =>
   job.reason === undefined || job.reason === "cancelled"
-    ? why("cancelled", "It was cancelled. Requeue it if it should run after all.")
-    : why("dead", `${deaths[job.reason](job)}${errorText(job)}`)
+    ? why("cancelled", erased(job) ?? "It was cancelled. Requeue it if it should run after all.")
+    : why("dead", erased(job) ?? `${deaths[job.reason](job)}${errorText(job)}`)
 
 const ofRunning = ({ pods, staleAfter, standing: { job } }: Facts): Why => {
   const pod = pods.find(({ id }) => id === job.pod)
@@ -331,7 +340,7 @@ export const judge = (facts: Facts): Why => {
     case "running":
       return ofRunning(facts)
     case "done":
-      return why("done", "It is done. Requeue it to run it again.")
+      return why("done", erased(job) ?? "It is done. Requeue it to run it again.")
     case "dead":
     case "cancelled":
       return ofDead(job)

@@ -101,7 +101,7 @@ const JobData = ({ job }: { readonly job: JobView }) => {
   const erasedAt = erasedAtOf(job.meta)
   if (erasedAt !== undefined)
     return (
-      <Card name="payload">
+      <Card name="payload" title="Payload">
         <p>
           Erased on {instantText(new Date(erasedAt))}. The job keeps its state, its attempts and its times, and cannot
           run again.
