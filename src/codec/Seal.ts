@@ -88,7 +88,8 @@ const isList = (keys: SealOptions["keys"]): keys is ReadonlyArray<MasterKey> => 
  * import { seal } from "nightshift/codec"
  *
  * const key = "3NWkGsCQdsnaJ7J+H2o6ZBtFvBJFUHZ3dkyzvKnjXvM="
- * await using shift = await connect("postgres://localhost/app", { codec: seal({ keys: [{ id: "k1", key }] }) })
+ * const shift = await connect("postgres://localhost/app", { codec: seal({ keys: [{ id: "k1", key }] }) })
+ * await shift.close()
  * ```
  */
 export const seal = (options: SealOptions): Codec => {

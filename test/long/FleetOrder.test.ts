@@ -105,6 +105,26 @@ describe("the order of a key while its queue moves", { timeout: 300_000 }, () =>
     })
   )
 
+  it.scopedLive("does not depend on small differences between the clocks of cells", () =>
+    Effect.gen(function* () {
+      const { cell, cellOf, fleet, movingKeys, numbersOf, query, serve, settled, start } = yield* setup
+      const key = movingKeys(20, "customer").find((name) => cellOf(2, name) === "main") ?? ""
+      const store = (shift: Pick<FleetShift, "enqueue">, numbers: ReadonlyArray<number>) =>
+        Effect.promise(async () => {
+          for (const number of numbers) await shift.enqueue(letter, { key, number }, { key })
+        })
+      yield* store(yield* fleet(), [0, 1, 2])
+      const ahead =
+        "update nightshift.job set run_at = run_at + interval '1 s', created_at = created_at + interval '1 s'"
+      expect(yield* query("main", `${ahead} returning id`)).toHaveLength(3)
+      yield* store(yield* cell("mail-2"), [3, 4])
+      expect(yield* (yield* start(move)).finished).toMatchObject({ code: 0, stderr: "" })
+      yield* serve("mail-2")
+      yield* settled
+      expect(numbersOf(key)).toEqual([0, 1, 2, 3, 4])
+    })
+  )
+
   it.scopedLive("keeps it for jobs of the old list before it changes, and for jobs of the new list", () =>
     Effect.gen(function* () {
       const { cellOf, fleet, gateOf, movingKeys, numbersOf, query, serve, settled, start, started, text } = yield* setup

@@ -61,6 +61,9 @@ export const createHash = (algorithm) => {
   return hash
 }
 export const createHmac = absent("createHmac")
+export const createCipheriv = absent("createCipheriv")
+export const createDecipheriv = absent("createDecipheriv")
+export const createSecretKey = absent("createSecretKey")
 export const randomBytes = (size) => crypto.getRandomValues(Buffer.alloc(size))
 export const randomUUID = () => crypto.randomUUID()
 export const timingSafeEqual = (a, b) => Buffer.from(a).equals(b)

@@ -224,6 +224,25 @@ export const make = (schema: string) => ({
   present: `select id from ${schema}.job where id = any($1::uuid[])`,
 
   /** Puts jobs `$1` that have arrived into queue `$3`. In an ordered queue, jobs that have begun come first. */
+  /**
+   * Puts held jobs of queue `$1` before the jobs of their key that the new cell has stored in queue `$2`, whose ids have the tag `$3`:
+   * the clocks of the processes that stored them differ a little. As `behind_key`, it leaves jobs that are scheduled, and clocks that
+   * are seconds ahead.
+   */
+  precede: `
+  with line as materialized (
+    select h.key, h.priority, h.last, (
+      select j.run_at from ${schema}.job j where j.queue = $2 and j.key = h.key and j.priority = h.priority and j.finished_at is null
+        and j.run_at <= j.created_at and substr(j.id::text, 21, 3) = $3 order by j.run_at limit 1) as next
+    from (
+      select key, priority, max(run_at) as last from ${schema}.job
+      where queue = $1 and key is not null and finished_at is null and run_at <= created_at group by key, priority
+    ) h
+  )
+  update ${schema}.job j set run_at = j.run_at - (l.last - l.next) - interval '1 microsecond'
+  from line l where j.queue = $1 and j.key = l.key and j.priority = l.priority and j.finished_at is null
+    and j.run_at <= j.created_at and l.next <= l.last and l.last < l.next + interval '5 s'`,
+
   release: `
   with released as (
     update ${schema}.job j set queue = $3 where j.id = any($1::uuid[]) and j.queue = $2

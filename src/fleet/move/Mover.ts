@@ -309,6 +309,7 @@ export const release = (from: Side, to: Side, way: Way) =>
     const source = on(from)
     const { durably, first, rows, sql } = on(to)
     const held = heldQueue(way)
+    yield* rows(sql.precede, [held, way.queue, to.cell.tag.toString(16).padStart(3, "0")])
     let count = 0
     for (;;) {
       const next = yield* rows<{ id: JobId }>(sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
