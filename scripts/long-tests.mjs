@@ -12,6 +12,7 @@ export const longTests = [
   "test/http/Fleet.test.ts",
   "test/journeys/MissionControlSafety.test.ts",
   "test/laws/QueueFleet.laws.test.ts",
+  "test/laws/SealedPg.laws.test.ts",
   "test/libraries/*.test.ts",
   "test/long/**/*.test.ts",
   "test/serverless/Serverless.test.ts",
