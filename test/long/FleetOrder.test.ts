@@ -125,7 +125,7 @@ describe("the order of a key while its queue moves", { timeout: 300_000 }, () =>
     })
   )
 
-  it.scopedLive("keeps it for jobs of the old list before it changes, and for jobs of the new list", () =>
+  it.scopedLive("keeps it among jobs of the old list before it changes, and among jobs of the new list", () =>
     Effect.gen(function* () {
       const { cellOf, fleet, gateOf, movingKeys, numbersOf, query, serve, settled, start, started, text } = yield* setup
       yield* Effect.forEach(names, serve)
@@ -133,6 +133,8 @@ describe("the order of a key while its queue moves", { timeout: 300_000 }, () =>
       const old = text()
       /** Jobs that a producer stored with the old list after it had changed. */
       const late = new Map<string, Set<number>>()
+      /** Jobs that a producer stored with the new list. */
+      const fresh = new Map<string, Set<number>>()
       /** Stores jobs until the end of the rounds. Gets the new list when `reads` says so. */
       const publish = (keys: ReadonlyArray<string>, from: number, reads: (number: number) => boolean) =>
         Effect.gen(function* () {
@@ -146,6 +148,7 @@ describe("the order of a key while its queue moves", { timeout: 300_000 }, () =>
             for (const key of keys) {
               yield* Effect.promise(() => producer.enqueue(letter, { key, number }, { key }))
               if (known === old && text() !== old) late.set(key, (late.get(key) ?? new Set()).add(number))
+              if (known !== old) fresh.set(key, (fresh.get(key) ?? new Set()).add(number))
             }
           }
         })
@@ -178,8 +181,12 @@ describe("the order of a key while its queue moves", { timeout: 300_000 }, () =>
         expect(numbersOf(key).toSorted((a, b) => a - b)).toEqual(upTo(3 * rounds))
         const isLate = (number: number) => late.get(key)?.has(number) === true
         const promised = (started.get(key) ?? []).filter(({ number }) => !isLate(number))
-        expect(promised.map(({ number }) => number)).toEqual(upTo(3 * rounds).filter((number) => !isLate(number)))
-        expect(promised.flatMap(({ beside }) => beside.filter((number) => !isLate(number)))).toEqual([])
+        for (const isFresh of [false, true]) {
+          const isOf = (number: number) => !isLate(number) && (fresh.get(key)?.has(number) === true) === isFresh
+          const some = promised.filter(({ number }) => isOf(number))
+          expect(some.map(({ number }) => number)).toEqual(upTo(3 * rounds).filter(isOf))
+          expect(some.flatMap(({ beside }) => beside.filter(isOf))).toEqual([])
+        }
         expect(promised[0]?.cell).toBe(cellOf(2, key))
         expect(promised.at(-1)?.cell).toBe("mail-2")
       }
