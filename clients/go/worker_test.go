@@ -190,8 +190,12 @@ func TestFailsOnlyTheAttemptWhoseEndIsNotValid(t *testing.T) {
 	large := enqueue(t, queue, "go-odd", "large", 1)
 	fine := enqueue(t, queue, "go-odd", "fine", 1)
 	eventually(t, fine, func(job stored) bool { return job.State == "done" })
-	eventually(t, scope, func(job stored) bool { return job.State == "dead" && strings.Contains(job.LastError, "refused the result") })
-	eventually(t, large, func(job stored) bool { return job.State == "dead" && strings.Contains(job.LastError, "at most 65536 bytes") })
+	eventually(t, scope, func(job stored) bool {
+		return job.State == "dead" && strings.Contains(job.LastError, "refused the result")
+	})
+	eventually(t, large, func(job stored) bool {
+		return job.State == "dead" && strings.Contains(job.LastError, "at most 65536 bytes")
+	})
 }
 
 func TestSendsAgainWhatAHeartbeatCouldNot(t *testing.T) {
