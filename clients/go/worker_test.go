@@ -150,7 +150,7 @@ func TestEndsAttempts(t *testing.T) {
 	eventually(t, retry, func(job stored) bool { return job.LastError == "later" })
 }
 
-func TestKeepsItsJobsAlthoughAProgressCannotBeStored(t *testing.T) {
+func TestKeepsItsJobsAfterABadProgress(t *testing.T) {
 	queue := queueOf(t)
 	begun := make(chan struct{})
 	start(t, Options{Queues: []string{queue}, Handlers: map[string]Handler{
