@@ -118,20 +118,30 @@ export const leaving = (placement: Placement, queue: string, from: OpenCell) =>
  * meanwhile: the second job of a key must not start because the first was taken out before it, and a job that is about to start
  * must not be missed.
  */
-export const hold = (placement: Placement, queue: string, from: OpenCell, refused: ReadonlySet<string>) =>
+export const hold = (
+  placement: Placement,
+  queue: string,
+  from: OpenCell,
+  to: ReadonlyArray<OpenCell>,
+  refused: ReadonlySet<string>
+) =>
   Mover.withoutClaims(
     from,
     queue,
     Effect.gen(function* () {
       // In this order: a job that ends in between returns to the queue, and is taken out.
       const left = yield* running(placement, queue, from)
+      let isFirst = true
       yield* Mover.reads(from).eachWaiting(queue, (jobs) => {
         const leaving = jobs.flatMap((job) => {
           const to = placeOf(placement, queue, from.cell, job)
           if (to === from.cell || (job.dedupe_key !== null && refused.has(job.dedupe_key))) return []
           return [{ id: job.id, into: Mover.heldQueue({ queue, from: from.cell.name, to: to.name }) }]
         })
-        return Mover.requeue(from, queue, leaving)
+        if (leaving.length === 0) return Effect.void
+        const before = isFirst ? Mover.precede(from, to, queue) : Effect.void
+        isFirst = false
+        return Effect.zipRight(before, Mover.hold(from, queue, leaving))
       })
       return left
     })

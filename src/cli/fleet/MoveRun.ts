@@ -85,8 +85,10 @@ const stillRunning = (jobs: ReadonlyArray<Mover.RunningRow>, cell: string, { dea
 const drain = (run: Run, queue: string, from: MoveCells.OpenCell) =>
   Effect.gen(function* () {
     const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(run.deadline)
+    const others = MovePlan.cellsFor(run.placement, queue).filter((cell) => cell !== from.cell)
+    const to = yield* Effect.forEach(others, run.open)
     for (;;) {
-      let running = yield* MovePlan.hold(run.placement, queue, from, run.refused)
+      let running = yield* MovePlan.hold(run.placement, queue, from, to, run.refused)
       if (running.length === 0) return
       while (running.length > 0 && (yield* Clock.currentTimeMillis) < until) {
         yield* ProgressBar.write(

@@ -25,6 +25,13 @@ const movingAt = "'9999-12-31 00:00:00+00'::timestamptz"
 /** Waiting jobs of a queue, and jobs that were cancelled while they moved. */
 const ofQueue = "j.queue = $1 and (j.finished_at is null and j.lease is null or j.dead_reason = 'cancelled')"
 
+// Jobs that are stored while others of their key are held do not see those, and neither does the new cell: `behind_key` reads one
+// queue of one cell. Their clocks may be behind, so held jobs start earlier, by the difference that `behind_key` tolerates. All due
+// jobs of a key do, also scheduled ones, so that they keep their order.
+const inLine = (now: string) =>
+  `j.key is not null and j.finished_at is null and j.run_at <= greatest(j.created_at, ${instant(now)})`
+const earlier = "j.run_at - interval '5 s'"
+
 /** Tables that `WorkflowSql.forgotten` deletes from by job. */
 const ofJobs = ["job_log", ...WorkflowSql.stepTables]
 /** The same by execution. */
@@ -102,10 +109,15 @@ export const make = (schema: string) => ({
   select 'endpoint', j.queue, j.queue, count(*)::int from ${schema}.job j
   where j.queue = any($1::text[]) and j.finished_at is null and j.kind = '${Webhook.name}' group by 2, 3`,
 
-  /** Moves jobs `$1` of queue `$3`, or back into it, to the queues `$2`. */
-  requeue: `
-  update ${schema}.job j set queue = given.queue from unnest($1::uuid[], $2::text[]) as given(id, queue)
-  where j.id = given.id and j.queue = $3 and j.lease is null`,
+  /** Takes jobs `$1` of queue `$3` out of it, into the queues `$2`. */
+  hold: `
+  update ${schema}.job j set queue = given.queue, run_at = case when ${inLine("$4")} then ${earlier} else j.run_at end
+  from unnest($1::uuid[], $2::text[]) as given(id, queue) where j.id = given.id and j.queue = $3 and j.lease is null`,
+  /** Before more jobs are held: those of the queues `$1` come before them. */
+  precede: `update ${schema}.job j set run_at = ${earlier} where j.queue = any($1::text[]) and ${inLine("$2")}`,
+  /** Returns jobs `$1` of the held queue `$2` to queue `$3`. */
+  unhold: `
+  update ${schema}.job j set queue = $3 where j.id = any($1::uuid[]) and j.queue = $2 and j.lease is null`,
 
   /** The first jobs of queue `$1` that fit into `$3` bytes, at least one. Journals count. */
   next: `
@@ -224,25 +236,6 @@ export const make = (schema: string) => ({
   present: `select id from ${schema}.job where id = any($1::uuid[])`,
 
   /** Puts jobs `$1` that have arrived into queue `$3`. In an ordered queue, jobs that have begun come first. */
-  /**
-   * Puts held jobs of queue `$1` before the jobs of their key that the new cell has stored in queue `$2`, whose ids have the tag `$3`:
-   * the clocks of the processes that stored them differ a little. As `behind_key`, it leaves jobs that are scheduled, and clocks that
-   * are seconds ahead.
-   */
-  precede: `
-  with line as materialized (
-    select h.key, h.priority, h.last, (
-      select j.run_at from ${schema}.job j where j.queue = $2 and j.key = h.key and j.priority = h.priority and j.finished_at is null
-        and j.run_at <= j.created_at and substr(j.id::text, 21, 3) = $3 order by j.run_at limit 1) as next
-    from (
-      select key, priority, max(run_at) as last from ${schema}.job
-      where queue = $1 and key is not null and finished_at is null and run_at <= created_at group by key, priority
-    ) h
-  )
-  update ${schema}.job j set run_at = j.run_at - (l.last - l.next) - interval '1 microsecond'
-  from line l where j.queue = $1 and j.key = l.key and j.priority = l.priority and j.finished_at is null
-    and j.run_at <= j.created_at and l.next <= l.last and l.last < l.next + interval '5 s'`,
-
   release: `
   with released as (
     update ${schema}.job j set queue = $3 where j.id = any($1::uuid[]) and j.queue = $2

@@ -176,16 +176,32 @@ export const withoutClaims = <A, E>(side: Side, queue: string, effect: Effect.Ef
   return durably(Effect.zipRight(rows(QueueSql.make(schema).exclusiveLock, [queue]), effect))
 }
 
-/** Takes waiting jobs out of their queue, or, with the names exchanged, returns them. */
-export const requeue = (
+/** Takes waiting jobs out of their queue. */
+export const hold = (
   side: Side,
   queue: string,
   jobs: ReadonlyArray<{ readonly id: JobId; readonly into: string }>
 ): Effect.Effect<void, DatabaseError> => {
   const { rows, sql } = on(side)
   const values = [uuids(jobs.map(({ id }) => id)), texts(jobs.map(({ into }) => into)), queue]
-  return jobs.length === 0 ? Effect.void : Effect.asVoid(rows(sql.requeue, values))
+  return Effect.flatMap(Clock.currentTimeMillis, (now) => rows(sql.hold, [...values, now]))
 }
+
+/**
+ * Before more jobs are held: puts those that are held before them. Inside the transaction that holds, and first in the cells where
+ * jobs have arrived: these come before the others of their key, whatever interrupts this.
+ */
+export const precede = (from: Side, to: ReadonlyArray<Side>, queue: string) =>
+  Effect.gen(function* () {
+    const now = yield* Clock.currentTimeMillis
+    const held = texts(to.map(({ cell }) => heldQueue({ queue, from: from.cell.name, to: cell.name })))
+    for (const side of to) {
+      const { durably, rows, sql } = on(side)
+      yield* durably(rows(sql.precede, [held, now]))
+    }
+    const { rows, sql } = on(from)
+    yield* rows(sql.precede, [held, now])
+  })
 
 /** Locks those of the jobs that are still held, or finished, for the rest of the transaction. */
 const lockJobs = ({ rows, sql }: Statements, ids: string, held: string) =>
@@ -267,8 +283,8 @@ export const transfer = (from: Side, to: Side, way: Way, jobs: ReadonlyArray<Job
       if (moving.length > 0) yield* copy(from, to, held, moving, taken)
       const gone = uuids(locked.filter((job) => !refused.includes(job)).map(({ id }) => id))
       yield* source.rows(source.sql.remove, [gone])
-      const back = [uuids(refused.map(({ id }) => id)), texts(refused.map(() => way.queue)), held]
-      if (refused.length > 0) yield* source.rows(source.sql.requeue, back)
+      if (refused.length > 0)
+        yield* source.rows(source.sql.unhold, [uuids(refused.map(({ id }) => id)), held, way.queue])
       return {
         moved: moving.length,
         known: known.size,
@@ -309,7 +325,6 @@ export const release = (from: Side, to: Side, way: Way) =>
     const source = on(from)
     const { durably, first, rows, sql } = on(to)
     const held = heldQueue(way)
-    yield* rows(sql.precede, [held, way.queue, to.cell.tag.toString(16).padStart(3, "0")])
     let count = 0
     for (;;) {
       const next = yield* rows<{ id: JobId }>(sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
@@ -339,11 +354,7 @@ export const back = (from: Side, to: Side, way: Way) =>
           const copies = yield* outside(target.rows<{ id: JobId }>(target.sql.copies, [ids, held]))
           // The copies first: afterwards only one cell has these jobs.
           yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
-          yield* requeue(
-            from,
-            held,
-            locked.map(({ id }) => ({ id, into: way.queue }))
-          )
+          yield* source.rows(source.sql.unhold, [ids, held, way.queue])
         })
       )
     }
