@@ -31,9 +31,13 @@ export class JobNotInState extends Expected<JobNotInState>(409, { code: "JOB_STA
   /** States in which the action is possible. */
   allowed: Schema.Array(State),
   /** When the data of the job was erased, in epoch milliseconds. Undefined if it was not. */
-  erasedAt: Schema.optional(Schema.Number)
+  erasedAt: Schema.optional(Schema.Number),
+  /** The queue that the job is leaving with `nightshift fleet move`. Undefined if it does not move. */
+  movingFrom: Schema.optional(Schema.String)
 }) {
   override get message(): string {
+    if (this.movingFrom !== undefined)
+      return `Job ${this.id} moves between two cells, which may both have it: ${this.act} needs a job that does not move. Run \`nightshift fleet move ${this.movingFrom}\` first, or cancel the job.`
     if (typeof this.erasedAt === "number")
       return `Job ${this.id} cannot run again: its data was erased on ${new Date(this.erasedAt).toISOString().slice(0, 10)}. Store a new job.`
     return `Job ${this.id} is ${this.state}: ${this.act} needs a job that is ${joinOr(this.allowed)}.`

@@ -6,6 +6,7 @@ import pg from "pg"
 import { z } from "zod"
 import { event, job, worker, workflow } from "../../src/client/index.js"
 import * as FleetFolder from "../support/FleetFolder.js"
+import * as Nightshift from "../support/Nightshift.js"
 
 const greet = job("greet", { payload: z.object({ who: z.string() }), queue: "mail" })
 const Payload = z.object({ id: z.string() })
@@ -209,6 +210,10 @@ const copyJobs = ({ query }: Effect.Effect.Success<typeof fleet>, from: string, 
     yield* query(to, store, [row?.rows])
   })
 
+/** `nightshift jobs` in a cell. */
+const jobsCommand = ({ cwd }: Effect.Effect.Success<typeof fleet>, act: string, id: string, cell: string) =>
+  Nightshift.call(["jobs", act, id, "--cell", cell], { cwd, env: {} })
+
 describe("two commands, or one that was killed", () => {
   it.scopedLive("lose no job that one returns while the other deletes it in the old cell", () =>
     Effect.gen(function* () {
@@ -234,6 +239,50 @@ describe("two commands, or one that was killed", () => {
       yield* run(() => other.query("commit"))
       expect(yield* going).toMatchObject({ code: 0, stderr: "" })
       expect([yield* ids("main", "mail"), yield* ids("mail-2", "mail")]).toEqual([[id], []])
+    })
+  )
+
+  it.scopedLive("keep what an operator did to a job in one of the cells that have it", () =>
+    Effect.gen(function* () {
+      const folder = yield* fleet
+      const { call, cell, query } = folder
+      const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
+      const acts = ["cancel here", "cancel there", "run here", "run there", "nothing"]
+      const jobs = yield* run(() => Promise.all(acts.map((who) => main.enqueue(greet, { who }, { delay: "1h" }))))
+      yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
+      yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
+      for (const [place, { id }] of jobs.entries()) {
+        const [act = "", where] = acts[place]?.split(" ") ?? []
+        if (where === undefined) continue
+        expect(yield* jobsCommand(folder, act, id, where === "here" ? "main" : "mail-2")).toMatchObject({ code: 0 })
+      }
+      expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      const found = yield* run(() => Promise.all(jobs.map(({ id }) => target.job(id))))
+      expect(found.map(({ state }) => state)).toEqual(["cancelled", "cancelled", "pending", "pending", "scheduled"])
+      expect(found.map(({ queue }) => queue)).toEqual(acts.map(() => "mail"))
+      expect(yield* query("main", "select from nightshift.job")).toEqual([])
+    })
+  )
+
+  it.scopedLive("do not let a job be deleted in one of the cells that have it", () =>
+    Effect.gen(function* () {
+      const folder = yield* fleet
+      const { call, cell, ids, query } = folder
+      const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
+      const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
+      yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
+      yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
+      for (const name of ["main", "mail-2"]) {
+        const refused = yield* jobsCommand(folder, "delete", id, name)
+        expect(refused.code).toBe(1)
+        expect(refused.stderr).toContain("Run `nightshift fleet move mail` first, or cancel the job.")
+      }
+      for (const shift of [main, target])
+        expect(yield* run(() => shift.jobs.delete({ queue: "mail>main>mail-2" }))).toMatchObject({ done: 0 })
+      expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* ids("mail-2", "mail")).toEqual([id])
+      expect(yield* jobsCommand(folder, "delete", id, "mail-2")).toMatchObject({ code: 0 })
+      expect(yield* ids("mail-2", "mail")).toEqual([])
     })
   )
 

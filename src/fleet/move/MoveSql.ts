@@ -145,7 +145,7 @@ export const make = (schema: string) => ({
     select dedupe_key from ${schema}.job where id = any($1::uuid[]) and woken is not null))
   order by execution, kind, name for update`,
   lock: `
-  select j.id, j.dedupe_key, j.woken is not null as execution, j.finished_at is null as unfinished,
+  select j.id, j.dedupe_key, j.updated_at::text as updated_at, j.woken is not null as execution, j.finished_at is null as unfinished,
     j.woken is not null and (exists (select from ${schema}.workflow_permit p where p.job_id = j.id)
       or exists (select from ${schema}.event_wait w where w.execution = j.dedupe_key and w.taken is null)) as asks
   from ${schema}.job j where j.id = any($1::uuid[]) and j.lease is null
@@ -167,18 +167,25 @@ export const make = (schema: string) => ({
   select null, j.dedupe_key from ${schema}.job j where j.dedupe_key = any($2::text[]) and j.id <> all($1::uuid[])
     and (j.dedupe_scope = 'retained' or j.finished_at is null)`,
 
-  /** Deletes copies of the jobs `$1` that an interrupted move has left in queue `$2`. A signal may have made one due. */
+  /**
+   * Deletes copies of the jobs `$1` that an interrupted move has left in queue `$2`. An act may have changed a copy since its job
+   * was changed in the old cell, at `$3`: it stays. A signal may have made an execution due.
+   */
   dropCopies: `
-  delete from ${schema}.job where id = any($1::uuid[]) and queue = $2 returning id, ${millis("run_at")} as run_at`,
+  delete from ${schema}.job j using unnest($1::uuid[], $3::text[]) as given(id, at)
+  where j.id = given.id and j.queue = $2 and j.updated_at <= given.at::timestamptz
+  returning j.id, case when j.woken is not null then j.run_at::text end as run_at`,
 
-  /** Stores dumped jobs, with the changed columns in `$2`. */
+  /** Stores dumped jobs in queue `$3`, with the changed columns in `$2`. Copies that are still there stay as they are. */
   storeJobs: `
   with stored as (
-    insert into ${schema}.job
+    insert into ${schema}.job as j
     select n.* from json_populate_recordset(null::${schema}.job, $1::json) r
-    left join jsonb_to_recordset($2::jsonb) as c(id uuid, due float8, changed jsonb) on c.id = r.id
+    left join jsonb_to_recordset($2::jsonb) as c(id uuid, due timestamptz, changed jsonb) on c.id = r.id
     cross join lateral jsonb_populate_record(r, coalesce(c.changed, '{}')
-      || jsonb_build_object('run_at', least(r.run_at, ${instant("c.due")}))) n
+      || jsonb_build_object('run_at', least(r.run_at, c.due))) n
+    on conflict (id) do update
+      set run_at = case when j.woken is null then j.run_at else least(j.run_at, excluded.run_at) end where j.queue = $3
     returning 1
   )
   select count(*)::int as jobs from stored`,

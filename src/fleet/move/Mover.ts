@@ -11,7 +11,7 @@ import * as MoveSql from "./MoveSql.js"
 
 // Moves jobs between two cells in small steps, each of which can be repeated. A job is held in the cell that it leaves, then
 // copied, still held, to the other cell, then deleted in the first, and released in the second only if the first does not have
-// it. While both have it, the first one counts: an interrupted copy is replaced. At every moment one cell at most can start it.
+// it. While both have it, the first one counts: an interrupted copy is replaced, unless it was changed later. At every moment one cell at most can start it.
 
 /** A cell and its database. */
 export interface Side {
@@ -93,6 +93,7 @@ const page = 5_000
 interface Locked {
   readonly id: JobId
   readonly dedupe_key: string | null
+  readonly updated_at: string
   readonly execution: boolean
   readonly unfinished: boolean
   /** Whether it asks its cell for a permit or waits for an event there. */
@@ -231,12 +232,17 @@ const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, t
     const now = yield* Clock.currentTimeMillis
     const stored = yield* target.durably(
       Effect.gen(function* () {
-        const copies = yield* target.rows<{ id: JobId; run_at: number }>(target.sql.dropCopies, [ids, held])
-        const due = new Map(copies.map(({ id, run_at }) => [id, run_at]))
+        const changed = texts(jobs.map(({ updated_at }) => updated_at))
+        const copies = yield* target.rows<{ id: JobId; run_at: string | null }>(target.sql.dropCopies, [
+          ids,
+          held,
+          changed
+        ])
+        const due = new Map(copies.map(({ id, run_at }) => [id, run_at ?? undefined]))
         const changes = jobs.flatMap(({ asks, dedupe_key, id }) => {
           const isTaken = dedupe_key !== null && taken.has(dedupe_key)
           // Permits and events belong to a cell: the execution runs to ask the new one.
-          const runAt = asks ? now : due.get(id)
+          const runAt = asks ? new Date(now).toISOString() : due.get(id)
           if (!isTaken && runAt === undefined) return []
           const changed = isTaken ? { dedupe_key: null, dedupe_scope: null, dedupe_until: null } : {}
           return [{ id, due: runAt ?? null, changed }]
@@ -246,7 +252,8 @@ const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, t
         for (const { name, rows } of dump) {
           if (rows === null) continue
           if (name === "job")
-            count = (yield* target.first<{ jobs: number }>(target.sql.storeJobs, [rows, JSON.stringify(changes)])).jobs
+            count = (yield* target.first<{ jobs: number }>(target.sql.storeJobs, [rows, JSON.stringify(changes), held]))
+              .jobs
           else yield* target.rows(target.sql.store[name] ?? target.sql.storeWaits, [rows])
         }
         yield* send(to, early)

@@ -23,6 +23,7 @@ import * as CountedEnds from "../workflow/CountedEnds.js"
 import { isKept, keep } from "../workflow/KeepSql.js"
 import { isWhole, reopenFailed, requeueSet } from "../workflow/RetrySql.js"
 import { cancelSet, forgotten, stepTables } from "../workflow/WorkflowSql.js"
+import { deletable } from "./OperationSql.js"
 import type { Action } from "./Operations.js"
 import * as RestorePg from "./RestorePg.js"
 
@@ -78,7 +79,7 @@ const statementsOf = (schema: string) => ({
   remove: acting(
     schema,
     "delete",
-    "status <> 'running'",
+    deletable,
     `delete from ${schema}.job j using chosen where j.id = chosen.id returning ${storedColumns}`,
     forgotten(schema, "chosen", isKept)
   ),
@@ -135,8 +136,10 @@ const make = Effect.gen(function* () {
       const rows = yield* mapErrors(sql.unsafe<StoredJobRow>(text, parameters))
       const row = rows[0]
       if (row !== undefined) return toStoredJob(row, now)
-      const { meta, state } = yield* search.get(id)
-      return yield* new JobNotInState({ id, act: name, state, allowed: [...allowed], erasedAt: erasedAtOf(meta) })
+      const { meta, queue, state } = yield* search.get(id)
+      const movingFrom = name === "delete" && queue.includes(">") ? queue.split(">", 1)[0] : undefined
+      const erasedAt = erasedAtOf(meta)
+      return yield* new JobNotInState({ id, act: name, state, allowed: [...allowed], erasedAt, movingFrom })
     })
 
   /**

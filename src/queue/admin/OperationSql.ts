@@ -30,6 +30,9 @@ const acting = (
     chosen.woken is not null as "isExecution", ${isLinked("chosen")} as linked
   from chosen left join changed on changed.id = chosen.id`
 
+/** A job that moves between two cells may be in both (fleet/move): deleted in one, it would be copied or released from the other. */
+export const deletable = "status <> 'running' and position('>' in queue) = 0"
+
 const updating = (schema: string, set: string) => `
     update ${schema}.job j set ${set}, updated_at = ${now}
     from free where j.id = free.id
@@ -68,7 +71,7 @@ export const actionStatement = (schema: string, action: Action, wait: boolean): 
       return acting(
         schema,
         action,
-        "status <> 'running'",
+        deletable,
         wait,
         `delete from ${schema}.job j using free where j.id = free.id returning j.id, j.queue, j.status`,
         undefined,
