@@ -188,7 +188,7 @@ const isFull = (queue: Queue) =>
   queue.limits.depthCap !== null && Count.sum(waitingOf(queue)).value >= queue.limits.depthCap
 
 /** Starts a process for these queues. */
-const serveCommand = (queues: ReadonlyArray<Queue>) =>
+export const serveCommand = (queues: ReadonlyArray<Pick<Queue, "name">>): string =>
   `NIGHTSHIFT_QUEUES=${queues.map(({ name }) => name).join(",")} nightshift serve`
 
 const ofQueues = (
@@ -288,7 +288,7 @@ const ofLostPods = (
   return [{ key, text, place, severity: "failing", jobs, age: 0 }]
 }
 
-const ofGroups = (groups: ReadonlyArray<DeadGroup>, now: number): ReadonlyArray<Incident> => {
+const ofGroups = (groups: ReadonlyArray<DeadGroup>, isFloor: boolean, now: number): ReadonlyArray<Incident> => {
   const recent = groups.filter(({ lastAt }) => now - Date.parse(lastAt) < recently)
   return recent.slice(0, 5).map(({ count, firstAt, reason, filter, kind, recent, shape }) => {
     const crashed = `crashed ${count === 1 ? "its process" : "their processes"}`
@@ -298,7 +298,7 @@ const ofGroups = (groups: ReadonlyArray<DeadGroup>, now: number): ReadonlyArray<
       since: Date.parse(firstAt),
       // Each point of `recent` ends now or two minutes later than the next.
       trend: { label: "Deaths", values: recent, growth: growthOf(recent, 120, 120) },
-      text: `${brief(count)} ${kind} ${count === 1 ? "job" : "jobs"} ${how}${shape === "" ? "." : `: ${shape}`}`,
+      text: `${brief(count)}${isFloor ? "+" : ""} ${kind} ${count === 1 ? "job" : "jobs"} ${how}${shape === "" ? "." : `: ${shape}`}`,
       place: { filter },
       severity: "failing",
       jobs: count,
@@ -371,6 +371,8 @@ export interface Known {
   readonly nameOf: (pod: string) => string
   readonly running: ReadonlyArray<Job> | undefined
   readonly groups: ReadonlyArray<DeadGroup> | undefined
+  /** Whether the groups leave out jobs, so that their counts are lower bounds. */
+  readonly sampled?: boolean | undefined
   readonly retrying: ReadonlyArray<Job> | undefined
   readonly uploads: Uploads | undefined
   readonly database: Database | undefined
@@ -386,6 +388,7 @@ export const of = (known: Known, now: number): ReadonlyArray<Incident> => {
     queues = [],
     retrying = [],
     running = [],
+    sampled = false,
     series,
     uploads,
     warnings = []
@@ -396,7 +399,7 @@ export const of = (known: Known, now: number): ReadonlyArray<Incident> => {
     ...ofEndpoints(warnings),
     ...(pods === undefined ? [] : ofLostPods(pods, running, nameOf, now)),
     ...ofQueues(queues, unservedOf(warnings), series, now),
-    ...ofGroups(groups, now),
+    ...ofGroups(groups, sampled, now),
     ...ofRetries(retrying),
     ...(uploads === undefined ? [] : ofUploads(uploads)),
     ...(database === undefined ? [] : ofDatabase(database))

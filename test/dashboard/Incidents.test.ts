@@ -61,6 +61,11 @@ describe("incidents", () => {
     expect(Incidents.of(known, 1_000)[1]?.href).toBe("#/queues?sort=oldest&order=desc")
   })
 
+  it("mark numbers of dead jobs as floors where jobs were left out", () => {
+    const groups = [{ ...died, count: 9_900, filter: { kind: "mail", state: "dead" } }]
+    expect(textsOf({ groups, sampled: true })).toEqual(["9,900+ mail jobs died (exhausted): no answer"])
+  })
+
   it("name a queue that is alone, and link to it", () => {
     const [incident] = Incidents.of({ queues: [queue("mail", exact(1))], warnings: [unserved("mail")] }, 0)
     expect(incident).toMatchObject({ text: "Queue mail has no worker: 1 job due, oldest 2 h.", href: "#/queues/mail" })

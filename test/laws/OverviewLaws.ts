@@ -40,6 +40,17 @@ export const overviewLaws = (law: Law): void => {
     })
   )
 
+  law("dead jobs are grouped by the time of their death, whenever they were stored", (line) =>
+    Effect.gen(function* () {
+      const old = yield* line.run()
+      yield* fail(line, "no answer")
+      yield* line.advance("1 second")
+      yield* line.end(old, End.Dead({ reason: "exhausted", counted: true, error: "no answer" }))
+      const { groups } = yield* line.overview.deadGroups(line.name)
+      expect(groups).toMatchObject([{ count: 2, sample: { id: old.id } }])
+    })
+  )
+
   law("recently stored, started or ended jobs are reported as changed", (line) =>
     Effect.gen(function* () {
       yield* line.put()

@@ -59,7 +59,7 @@ const incidents = Tool.tool(
     const get = <A>(path: string) => ask("GET", path) as Promise<A>
     const [live, dead, running, retrying, series, uploads, database, hidden] = await Promise.all([
       get<Pick<Incidents.Known, "queues" | "pods" | "warnings">>("events"),
-      get<Pick<Incidents.Known, "groups">>("jobs/groups"),
+      get<Pick<Incidents.Known, "groups" | "sampled">>("jobs/groups"),
       get<{ jobs: Incidents.Known["running"] }>("jobs?state=running&sort=when&order=asc&limit=200"),
       get<{ jobs: NonNullable<Incidents.Known["retrying"]> }>(
         `jobs?state=retrying&limit=${Incidents.maxExaminedRetries}`

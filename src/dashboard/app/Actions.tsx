@@ -16,6 +16,7 @@ import type { Action } from "./Views"
 const addressOf = ({ act, target }: Action): string => {
   if (act === "job.delete") return to("audit", { target })
   if (act.startsWith("job.")) return to(`jobs/${target}`)
+  if (act.startsWith("endpoint.") && act !== "endpoint.delete") return to(`endpoints/${target}`)
   return act.startsWith("queue.") ? queueAddress(target) : to("audit", { target })
 }
 

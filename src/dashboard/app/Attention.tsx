@@ -132,7 +132,12 @@ const Line = (props: {
           </>
         ) : (
           <>
-            {trend === undefined || trend.growth === 0 ? null : <strong>{growthText(trend.growth)} </strong>}
+            {trend === undefined || trend.growth === 0 ? null : (
+              <strong>
+                {growthText(trend.growth)}
+                {since === undefined ? "" : ", "}
+              </strong>
+            )}
             {since === undefined ? null : (
               <>
                 began <Age at={new Date(since).toISOString()} />
@@ -162,7 +167,7 @@ const Line = (props: {
 /** The incidents with what is known about them, and those that are snoozed. */
 const useIncidents = (queues: ReadonlyArray<Queue> | undefined) => {
   const { pods, trouble, warnings } = useLiveUpdates()
-  const groups = useResource<{ groups: ReadonlyArray<DeadGroup> }>("jobs/groups", {
+  const groups = useResource<{ groups: ReadonlyArray<DeadGroup>; sampled: boolean }>("jobs/groups", {
     every: slowPoll,
     announced: true
   })
@@ -187,6 +192,7 @@ const useIncidents = (queues: ReadonlyArray<Queue> | undefined) => {
       pods,
       running: running.data?.jobs,
       groups: groups.data?.groups,
+      sampled: groups.data?.sampled,
       retrying: retrying < manyRetries ? [] : retries.data?.jobs,
       uploads: uploads.data,
       database: database.data

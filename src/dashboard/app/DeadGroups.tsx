@@ -10,6 +10,9 @@ import { to } from "./Route"
 import { useMayAct } from "./Session"
 import { brief, type DeadGroup as Group } from "./Views"
 
+/** Causes that are always shown: the list of jobs is below them. */
+const alwaysShown = 8
+
 /** The count, linked to the list of these jobs. A URL filter cannot express "no error", so that group has no link. */
 const Count = ({ of: { count, filter, shape }, sampled }: { readonly of: Group; readonly sampled: boolean }) => {
   const { state: _, ...rest } = JobFilter.ofJson(filter)
@@ -48,7 +51,7 @@ const GroupTable = (props: {
           <td class="name">
             <KindLink name={group.kind} />
           </td>
-          <td class="hide-narrow">{group.reason}</td>
+          <td class="hide-narrow">{group.reason.replaceAll("_", " ")}</td>
           <td class="rest">
             <a class="cut mono" href={to(`jobs/${group.sample.id}`)}>
               {group.shape === "" ? "no error" : group.shape}
@@ -78,6 +81,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
     { pulse, every: slowPoll }
   )
   const [asked, setAsked] = useState<Group>()
+  const [isOpen, setOpen] = useState(false)
   return (
     <>
       {data === undefined || data.groups.length === 0 ? null : (
@@ -85,9 +89,20 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
           name="Dead jobs by error"
           title="Causes"
           content="table"
-          chips={data.sampled ? <span class="quiet small">of the newest {brief(data.looked)}</span> : null}
+          chips={data.sampled ? <span class="quiet small">of the last {brief(data.looked)} deaths</span> : null}
         >
-          <GroupTable groups={data.groups} sampled={data.sampled} onAsk={mayAct ? setAsked : undefined} />
+          <GroupTable
+            groups={isOpen ? data.groups : data.groups.slice(0, alwaysShown)}
+            sampled={data.sampled}
+            onAsk={mayAct ? setAsked : undefined}
+          />
+          {data.groups.length <= alwaysShown ? null : (
+            <p class="note small">
+              <button type="button" class="link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+                {isOpen ? "Show less" : `Show ${data.groups.length - alwaysShown} more`}
+              </button>
+            </p>
+          )}
         </Card>
       )}
       {/* Keep the dialog until it has reported its result, even if the last group is gone by then. */}
@@ -97,7 +112,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
           target={{ filter: asked.filter }}
           note={
             data?.sampled === true
-              ? `The list counts causes among the newest ${brief(data.looked)} dead jobs; this covers all of them.`
+              ? `The list counts causes among the last ${brief(data.looked)} jobs that died; this covers all of them.`
               : undefined
           }
           onClose={() => setAsked(undefined)}

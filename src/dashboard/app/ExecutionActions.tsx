@@ -3,7 +3,7 @@ import { useState } from "preact/hooks"
 import * as StepName from "../../core/StepName.js"
 import * as Api from "./Api"
 import { useCommands } from "./Commands"
-import { executionAddress } from "./ExecutionState"
+import { executionAddress, isErased } from "./ExecutionState"
 import { Dialog } from "./parts/Dialog"
 import { given, ReasonInput } from "./parts/ReasonInput"
 import { SaveForm } from "./parts/SaveForm"
@@ -194,7 +194,7 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
   const { execution, onChange } = props
   const [open, setOpen] = useState<keyof typeof dialogs>()
   const isOver = isFinished(execution)
-  const isRetriable = (isOver && execution.state !== "done") || execution.state === "changed"
+  const isRetriable = !isErased(execution) && ((isOver && execution.state !== "done") || execution.state === "changed")
   const Opened = open === undefined ? undefined : dialogs[open]
   useCommands([
     ...(isOver ? [] : [{ name: "Send a signal to this execution", run: () => setOpen("signal") }]),
@@ -216,7 +216,13 @@ export const ExecutionActions = (props: { readonly execution: Execution; readonl
         type="button"
         class={isRetriable ? "primary" : ""}
         disabled={!isRetriable}
-        title={isRetriable ? undefined : "Retry applies only to failed, cancelled and changed executions."}
+        title={
+          isRetriable
+            ? undefined
+            : isErased(execution)
+              ? "The data of this execution was erased, so it cannot run again."
+              : "Retry applies only to failed, cancelled and changed executions."
+        }
         onClick={() => setOpen("retry")}
       >
         Retry

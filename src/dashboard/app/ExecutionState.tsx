@@ -30,6 +30,10 @@ export const ExecutionBadge = ({
   readonly reason: ExecutionSummary["reason"]
 }) => <span class={`state ${colours[state]}`}>{stateText(state, reason)}</span>
 
+/** Whether the data of an execution was erased: it keeps a name that says so, and cannot run again. */
+export const isErased = ({ execution, id }: Pick<Execution, "execution" | "id">): boolean =>
+  execution === `erased:${id}`
+
 /** The number of executions in each state, as filters. States without any are left out. */
 export const StateCounts = (props: {
   readonly of: ExecutionCounts | undefined

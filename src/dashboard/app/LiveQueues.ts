@@ -25,6 +25,12 @@ const aged = (queue: Queue, now: number): Queue => {
   return { ...queue, oldestDueAgeSeconds: shown / 1000 }
 }
 
+/** The names of queues with due jobs that no live process serves. */
+export const useUnserved = (): ReadonlySet<string | undefined> => {
+  const { warnings = [] } = useLiveUpdates()
+  return new Set(warnings.flatMap(({ code, subject }) => (code === "unserved_queue" ? [subject] : [])))
+}
+
 /** All queues. The event stream keeps them current; without it they are polled. */
 export const useQueues = (): Resource<QueueList> => {
   const { changedAt, countedAt, link, measuredAt, queues, trouble } = useLiveUpdates()

@@ -1,7 +1,10 @@
 import { useState } from "preact/hooks"
+import { serveCommand } from "../../core/Incidents.js"
 import * as Api from "./Api"
+import { useUnserved } from "./LiveQueues"
 import { PauseButton, useQueueChange } from "./PauseButton"
 import { Card, Fold } from "./parts/Card"
+import { Snippet } from "./parts/Snippet"
 import { rateText, Sparkline } from "./parts/Sparkline"
 import { Age, span } from "./parts/Time"
 import { showToast } from "./parts/Toasts"
@@ -73,6 +76,17 @@ const PausedBy = ({ queue }: { readonly queue: string }) => {
   )
 }
 
+/** Says that no process serves a queue, and how to start one. */
+const Unserved = ({ queue }: { readonly queue: Queue }) => {
+  const command = serveCommand([queue])
+  return (
+    <div class="warning" role="status">
+      No live process serves this queue. Start your worker, or run:
+      <Snippet label="command" text={command} />
+    </div>
+  )
+}
+
 /** State and settings of one queue. */
 export const QueueCard = (props: {
   readonly queue: Queue
@@ -81,6 +95,7 @@ export const QueueCard = (props: {
 }) => {
   const { onChange, queue, series } = props
   const mayAct = useMayAct()
+  const unserved = useUnserved()
   const [editing, setEditing] = useState(false)
   const { guard, send } = useQueueChange(queue, onChange)
   return (
@@ -111,6 +126,7 @@ export const QueueCard = (props: {
       }
     >
       {queue.paused ? <PausedBy queue={queue.name} /> : null}
+      {unserved.has(queue.name) ? <Unserved queue={queue} /> : null}
       <div class="row figures">
         <span class="use">
           <Sparkline queue={queue.name} series={series} />

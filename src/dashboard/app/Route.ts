@@ -18,10 +18,13 @@ export const read = (hash: string): Route => {
     .map(decodeURIComponent)
   const [first, cell] = words
   const isOther = first === "cells" && cell !== undefined
+  // The token of a login link is not a filter: it must not reach the URL of a request.
+  const filters = new URLSearchParams(query)
+  filters.delete("token")
   return {
     cell: isOther ? cell : undefined,
     path: isOther ? words.slice(2) : words,
-    query: new URLSearchParams(query)
+    query: filters
   }
 }
 

@@ -38,10 +38,9 @@ export const logIn = async (token: string): Promise<Session> => {
 
 /** Takes the token from the login link that `serve` prints, and removes it from the URL and the history. */
 const takeToken = (): string | undefined => {
-  const { path, query } = read(location.hash)
-  const token = query.get("token")
+  const token = new URLSearchParams(location.hash.split("?")[1]).get("token")
   if (token === null) return undefined
-  query.delete("token")
+  const { path, query } = read(location.hash)
   history.replaceState(history.state, "", to(path.map(encodeURIComponent).join("/"), Object.fromEntries(query)))
   return token
 }

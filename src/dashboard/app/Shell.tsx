@@ -161,19 +161,21 @@ export const Shell = ({
           Find <kbd>{paletteKey}</kbd>
         </button>
         <Cells here={here} />
-        {places.map(([group, entries]) => (
-          <>
-            {group === "" ? null : <div class="group">{group}</div>}
-            {entries.map(([path, name]) => (
-              <a class="place" key={path} href={to(path)} aria-current={here === path ? "page" : undefined}>
-                {name}
-              </a>
-            ))}
-          </>
-        ))}
-        <a class="place" href="../docs">
-          API docs
-        </a>
+        <div class="places">
+          {places.map(([group, entries]) => (
+            <>
+              {group === "" ? null : <div class="group">{group}</div>}
+              {entries.map(([path, name]) => (
+                <a class="place" key={path} href={to(path)} aria-current={here === path ? "page" : undefined}>
+                  {name}
+                </a>
+              ))}
+            </>
+          ))}
+          <a class="place" href="../docs">
+            API docs
+          </a>
+        </div>
         <div class="foot">
           <ActionsButton />
           <LiveButton />

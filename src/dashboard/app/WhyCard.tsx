@@ -14,6 +14,11 @@ const untilWords: Readonly<Record<string, string>> = { not_due: "starts", retryi
 
 const idPattern = /([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/
 
+/** A text in which what is between backticks is code. */
+const Commands = ({ text }: { readonly text: string }) => (
+  <>{text.split("`").map((part, place) => (place % 2 === 1 ? <code key={part}>{part}</code> : part))}</>
+)
+
 /** A text with its job ids and the pod's name as links. `split` puts the ids at odd indexes. */
 const Detail = ({ pod, text }: { readonly text: string; readonly pod: string | null }) => {
   // The server identifies a stopped pod by its id.
@@ -35,7 +40,7 @@ const Detail = ({ pod, text }: { readonly text: string; readonly pod: string | n
             {part}
           </a>
         ) : (
-          part
+          <Commands key={part} text={part} />
         )
       )}
     </>
@@ -68,7 +73,7 @@ export const WhyCard = (props: {
         <p>…</p>
       </div>
     ) : null
-  const reason = data.reason.replaceAll("_", " ")
+  const reason = data.reason === "no_pod" ? "no process" : data.reason.replaceAll("_", " ")
   return (
     <div class={`card body why ${needsOperator.has(data.reason) ? "wants" : ""}`} role="status">
       <strong>{reason}</strong>

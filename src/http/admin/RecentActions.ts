@@ -47,18 +47,24 @@ const pastTense: Readonly<Record<string, string>> = {
   change: "changed",
   create: "created",
   delete: "deleted",
+  disable: "disabled",
   drain: "drained",
   edit: "edited",
+  enable: "enabled",
+  erase: "erased",
   fork: "forked",
+  replay: "replayed",
   requeue: "requeued",
   retry: "retried",
   revoke: "revoked",
+  rotate: "rotated",
   "run-now": "made due",
   signal: "signalled",
   tag: "tagged",
   trigger: "triggered",
   tune: "tuned",
-  unpin: "unpinned"
+  unpin: "unpinned",
+  unsubscribe: "unsubscribed"
 }
 
 const jobsText = (count: number) => `${count.toLocaleString("en")} ${count === 1 ? "job" : "jobs"}`

@@ -65,6 +65,9 @@ export const CellFiguresView = Schema.Struct({
     description: "Queues with due jobs that are paused, full or not served."
   }),
   groups: Schema.Array(GroupsRoutes.GroupView).annotations({ description: "Dead jobs of the last hour by cause." }),
+  sampled: Schema.Boolean.annotations({
+    description: "Whether `groups` leave out jobs, so that their counts are lower bounds."
+  }),
   snoozes: Schema.Array(SnoozesRoutes.SnoozeView),
   history: Schema.Struct({ ...historyFields, points: Schema.Array(CellPoint) })
 }).annotations({ identifier: "CellFigures" })
@@ -147,7 +150,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
           const queues = QueueView.ofAll(counted.queues, yield* settings.all, lately?.of)
           const { pods, warnings } = yield* cluster.read
           const now = yield* Clock.currentTimeMillis
-          const { groups } = yield* reading(lists.deadGroups())
+          const { groups, sampled } = yield* reading(lists.deadGroups())
           const points = yield* Effect.catchTag(
             reading(buckets.series({ from: now - lasting + 1, to: now + 1, width })),
             "TooMuchToMerge",
@@ -184,6 +187,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
               .filter(({ lastAt }) => now - lastAt < lasting)
               .slice(0, maxListed)
               .map(GroupsRoutes.viewOf()),
+            sampled,
             snoozes: (yield* snoozes).map(SnoozesRoutes.viewOf),
             history: {
               since: Instant.format(points[0]?.at ?? now),

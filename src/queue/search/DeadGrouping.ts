@@ -47,7 +47,7 @@ const joined = (group: DeadGroup | undefined, job: DeadJob, shape: string, now: 
         recent: plusOne(group.recent, job.finishedAt, now)
       }
 
-/** Groups dead jobs, passed newest first. One job more than the limit shows that there are others. */
+/** Groups dead jobs, passed last death first. One job more than the limit shows that there are others. */
 export const group = (jobs: ReadonlyArray<DeadJob>, now: number): DeadGroups => {
   const looked = jobs.slice(0, groupLimits.looked)
   const groups = new Map<string, DeadGroup>()

@@ -34,7 +34,7 @@ export interface DeadGroup {
   readonly lastAt: number
   /** Deaths per two-minute interval of the last hour, oldest first. */
   readonly recent: ReadonlyArray<number>
-  /** The newest job. */
+  /** The job that died last. */
   readonly sample: { readonly id: JobId; readonly error: string | undefined }
 }
 
@@ -42,7 +42,7 @@ export interface DeadGroups {
   /** Largest first. */
   readonly groups: ReadonlyArray<DeadGroup>
   readonly looked: number
-  /** Whether older jobs were left out. */
+  /** Whether jobs that died earlier were left out. */
   readonly sampled: boolean
 }
 
@@ -53,7 +53,7 @@ export const groupLimits = { looked: 10_000, groups: 200 } as const
 export class JobOverview extends Context.Tag("nightshift/queue/JobOverview")<
   JobOverview,
   {
-    /** Groups dead jobs by kind, reason and error shape: the newest of one queue, or of all. */
+    /** Groups dead jobs by kind, reason and error shape: the last that died, of one queue or of all. */
     readonly deadGroups: (queue?: string) => Effect.Effect<DeadGroups, SearchTooSlow | DatabaseError>
 
     /** Jobs stored, started or ended since a time, latest change first; at most `limit` of each. */

@@ -28,7 +28,7 @@ const make = (table: typeof JobTable.Service): typeof JobOverview.Service => ({
       group(
         [...table.rows()]
           .filter((row) => queue === undefined || row.queue === queue)
-          .sort((a, b) => (a.id < b.id ? 1 : -1))
+          .sort((a, b) => (b.finishedAt ?? 0) - (a.finishedAt ?? 0) || (a.id < b.id ? 1 : -1))
           .flatMap(({ reason, finishedAt = 0, id, kind, lastError }) =>
             reason === undefined || reason === "cancelled" ? [] : [{ id, kind, reason, error: lastError, finishedAt }]
           ),

@@ -94,7 +94,8 @@ const make = Effect.gen(function* () {
       }>`
         select id, kind, dead_reason, left(last_error, 500) as error,
           ${millis("finished_at")} as finished_at
-        from ${jobs} where dead_reason <> 'cancelled' and ${only} order by id desc limit ${groupLimits.looked + 1}`)
+        from ${jobs} where dead_reason <> 'cancelled' and ${only} order by finished_at desc, id desc
+        limit ${groupLimits.looked + 1}`)
       return group(
         rows.map(({ dead_reason, error, finished_at, id, kind }) => ({
           id,

@@ -4,6 +4,7 @@ import { BulkAct } from "../BulkAct"
 import { useLiveUpdates } from "../Live"
 import { Card } from "../parts/Card"
 import { Dialog } from "../parts/Dialog"
+import { ErrorText } from "../parts/ErrorText"
 import { Facts } from "../parts/Facts"
 import { FilterInput, FilterInstant, FilterSelect } from "../parts/Filters"
 import { Head } from "../parts/Head"
@@ -11,7 +12,7 @@ import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { StateBadge } from "../parts/StateBadge"
 import { Table } from "../parts/Table"
-import { Age } from "../parts/Time"
+import { Age, Moment } from "../parts/Time"
 import { showError, showToast } from "../parts/Toasts"
 import { slowPoll, useResource } from "../Resource"
 import { type Route, to } from "../Route"
@@ -44,8 +45,14 @@ export const Endpoints = ({ route }: { readonly route: Route }) => {
           <div class="card">
             {endpoints.length === 0 ? (
               <Empty>
-                No endpoints. Create one with shift.endpoints.create or nightshift endpoints create, to send webhooks to
-                customers.
+                {route.query.has("customer") || route.query.has("standing") ? (
+                  "No endpoints match this filter."
+                ) : (
+                  <>
+                    No endpoints yet. Create one with <code>shift.endpoints.create</code> or{" "}
+                    <code>nightshift endpoints create</code>, to send webhooks to customers.
+                  </>
+                )}
               </Empty>
             ) : (
               <Table class="stacked endpoints" headings={["Endpoint", "Standing", "Customer", "Types", "Last error"]}>
@@ -57,7 +64,9 @@ export const Endpoints = ({ route }: { readonly route: Route }) => {
                     <td class="what">
                       <Standing of={each} />
                     </td>
-                    <td class="queue">{each.customer}</td>
+                    <td class="queue" title={each.customer ?? undefined}>
+                      {each.customer}
+                    </td>
                     <td class="when cut">{typesText(each)}</td>
                     <td class="mono cut rest">{each.lastError}</td>
                   </tr>
@@ -101,6 +110,11 @@ const SendRow = ({ job, onChange }: { readonly job: Job; readonly onChange: () =
       </td>
       <td class="when">
         <Age at={job.finishedAt ?? job.startedAt ?? job.createdAt} />
+        {job.state === "retrying" ? (
+          <>
+            , next <Age at={job.runAt} />
+          </>
+        ) : null}
       </td>
       <td class="mono cut rest">{responseOf(job)}</td>
       <td class="act">
@@ -220,26 +234,28 @@ export const EndpointPage = ({ id, route }: { readonly id: string; readonly rout
           <Head title={data.customer ?? "Endpoint"} side={mayAct ? buttons(data) : null}>
             <Standing of={data} />
           </Head>
-          <Facts
-            of={[
-              ["URL", <span class="mono">{data.url}</span>],
-              ["Id", <span class="mono">{data.id}</span>],
-              ["Description", data.description === "" ? null : data.description],
-              ["Types", typesText(data)],
-              ["Created", <Age at={data.createdAt} />],
-              [
-                "Disabled",
-                data.disabledAt === null ? null : (
-                  <>
-                    <Age at={data.disabledAt} />, {reasons[data.disabledBecause ?? "operator"]}
-                  </>
-                )
-              ],
-              ["Failing since", data.firstFailedAt === null ? null : <Age at={data.firstFailedAt} />],
-              ["Failed attempts", data.failures === 0 ? null : data.failures],
-              ["Last error", data.lastError === null ? null : <span class="mono">{data.lastError}</span>]
-            ]}
-          />
+          {data.lastError === null ? null : <ErrorText class="failure" text={data.lastError} />}
+          <Card name="Details" content="body">
+            <Facts
+              of={[
+                ["URL", <span class="mono">{data.url}</span>],
+                ["Id", <span class="mono">{data.id}</span>],
+                ["Description", data.description === "" ? null : data.description],
+                ["Types", typesText(data)],
+                ["Created", <Moment at={data.createdAt} />],
+                [
+                  "Disabled",
+                  data.disabledAt === null ? null : (
+                    <>
+                      <Age at={data.disabledAt} />, {reasons[data.disabledBecause ?? "operator"]}
+                    </>
+                  )
+                ],
+                ["Failing since", data.firstFailedAt === null ? null : <Moment at={data.firstFailedAt} />],
+                ["Failed attempts", data.failures === 0 ? null : data.failures.toLocaleString()]
+              ]}
+            />
+          </Card>
           <Sends id={id} route={route} />
           {open === "enable" ? (
             <EnableDialog

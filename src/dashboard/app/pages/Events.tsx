@@ -9,7 +9,7 @@ import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { StateBadge } from "../parts/StateBadge"
 import { Table } from "../parts/Table"
-import { Age } from "../parts/Time"
+import { Age, Moment } from "../parts/Time"
 import { showError, showToast } from "../parts/Toasts"
 import { useResource } from "../Resource"
 import { type Route, to } from "../Route"
@@ -62,14 +62,16 @@ export const Event = ({ id }: { readonly id: string }) => {
       {(data) => (
         <>
           <Head title={data.name} />
-          <Facts
-            of={[
-              ["Published", <Age at={data.publishedAt} />],
-              ["Id", <span class="mono">{data.id}</span>],
-              ["Publisher's id", data.ownId],
-              ["Key", data.key]
-            ]}
-          />
+          <Card name="Details" content="body">
+            <Facts
+              of={[
+                ["Published", <Moment at={data.publishedAt} />],
+                ["Id", <span class="mono">{data.id}</span>],
+                ["Publisher's id", data.ownId],
+                ["Key", data.key]
+              ]}
+            />
+          </Card>
           <Card name="Subscribers" content="table">
             {data.jobs.length === 0 ? (
               <Empty>No subscribers. A process with on(event, …) adds them when it starts.</Empty>
@@ -106,18 +108,27 @@ export const Events = ({ route }: { readonly route: Route }) => {
         {(data) => (
           <div class="card">
             {data.events.length === 0 ? (
-              <Empty>No events. Publish one with shift.publish or nightshift publish.</Empty>
+              <Empty>
+                {query.name === undefined ? (
+                  <>
+                    No events yet. Publish one with <code>shift.publish</code> or <code>nightshift publish</code>.
+                  </>
+                ) : (
+                  "No events match this filter."
+                )}
+              </Empty>
             ) : (
-              <Table class="stacked events" headings={["Event", "Published", "Key", "Data"]}>
+              <Table class="stacked events" headings={["Event", "Publisher's id", "Key", "Published", "Data"]}>
                 {data.events.map((event) => (
                   <tr key={event.id}>
                     <td class="name">
                       <a href={to(`events/${event.id}`)}>{event.name}</a>
                     </td>
+                    <td class="what">{event.ownId}</td>
+                    <td class="queue">{event.key}</td>
                     <td class="when">
                       <Age at={event.publishedAt} />
                     </td>
-                    <td class="queue">{event.key}</td>
                     <td class="mono cut rest">{JSON.stringify(event.data)}</td>
                   </tr>
                 ))}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 import { ExecutionActions, Fork } from "../ExecutionActions"
-import { ExecutionBadge, ExecutionLink, Tags, Waits } from "../ExecutionState"
+import { ExecutionBadge, ExecutionLink, isErased, Tags, Waits } from "../ExecutionState"
 import { ExecutionStreams } from "../ExecutionStreams"
 import { QueueLink } from "../Links"
 import { useLiveUpdates } from "../Live"
@@ -125,8 +125,8 @@ export const Execution = ({ id }: { readonly id: string }) => {
           </Card>
           <ExecutionStreams execution={data} />
           {Object.keys(data.values).length === 0 ? null : <JsonCard name="values" value={data.values} />}
-          {data.execution === `erased:${data.id}` ? (
-            <Card name="payload">
+          {isErased(data) ? (
+            <Card name="payload" title="Payload">
               <p>Erased. The execution keeps its state, its steps and its times, and cannot run again.</p>
             </Card>
           ) : (

@@ -35,7 +35,8 @@ const CellIncidents = ({
   const known = {
     queues: figures.notableQueues,
     warnings: figures.warnings,
-    groups: figures.groups as ReadonlyArray<DeadGroup>
+    groups: figures.groups as ReadonlyArray<DeadGroup>,
+    sampled: figures.sampled
   }
   const nothing = { series: undefined, pods: undefined, running: undefined, retrying: undefined }
   const incidents = Incidents.of({ ...known, ...nothing, uploads: undefined, database: undefined }, Date.now()).filter(

@@ -45,6 +45,16 @@ const EventLinks = ({ ids }: { readonly ids: ReadonlyArray<string> }) => (
   </>
 )
 
+/** The key, with a link to the jobs that have it. */
+const KeyText = ({ job: { key, queue } }: { readonly job: JobView }) => (
+  <>
+    <code>{key}</code>{" "}
+    <a class="small" href={to("jobs", { queue, key: key ?? "" })}>
+      Jobs with this key
+    </a>
+  </>
+)
+
 const JobFacts = ({ job }: { readonly job: JobView }) => {
   const { dedupe, finishedAt, runAt, startedAt } = job
   const execution = useExecutionOf(job)
@@ -58,7 +68,9 @@ const JobFacts = ({ job }: { readonly job: JobView }) => {
         ["Attempt", `${job.attempt} of ${job.attempts}`],
         ["Priority", job.priority],
         ["Created", <Moment at={job.createdAt} />],
-        isWaiting(job.state) ? ["Due", <Moment at={runAt} />] : ["Was scheduled for", instantText(new Date(runAt))],
+        isWaiting(job.state)
+          ? ["Due", <Moment at={runAt} />]
+          : ["Was due", runAt === job.createdAt ? null : <Moment at={runAt} />],
         ["Started", startedAt === null ? null : <Moment at={startedAt} />],
         ["Finished", finishedAt === null ? null : <Moment at={finishedAt} />],
         [
@@ -69,8 +81,9 @@ const JobFacts = ({ job }: { readonly job: JobView }) => {
         ],
         ["Process", job.pod === null ? null : <PodLink id={job.pod} />],
         ["Trace", trace === undefined ? null : <span class="mono">{trace}</span>],
+        ["Key", job.key === null ? null : <KeyText job={job} />],
         [
-          "Dedupe",
+          "Dedupe key",
           dedupe === null ? null : (
             <>
               <code>{dedupe.key}</code> ({dedupe.scope})

@@ -180,6 +180,26 @@ const GonePod = ({ id, jobs }: { readonly id: string; readonly jobs: ReadonlyArr
 export const runningPath = (pod?: string): string =>
   `jobs${Api.query({ state: "running", sort: "when", order: "asc", limit: maxRunningJobs, pod })}`
 
+/** Maximum number of queues without a process that the page names. */
+const maxUnserved = 8
+
+const Unserved = ({ queues }: { readonly queues: ReadonlyArray<string> }) => (
+  <>
+    {queues.slice(0, maxUnserved).map((name, place) => (
+      <span key={name}>
+        {place === 0 ? "" : ", "}
+        <QueueLink name={name} />
+      </span>
+    ))}
+    {queues.length <= maxUnserved ? null : (
+      <>
+        {" "}
+        and <a href={to("queues", { state: "without a process" })}>{queues.length - maxUnserved} more</a>
+      </>
+    )}
+  </>
+)
+
 /** All pods, or one. */
 export const Pods = ({ id }: { readonly id?: string | undefined }) => {
   const { pulse } = useLiveUpdates()
@@ -217,8 +237,8 @@ export const Pods = ({ id }: { readonly id?: string | undefined }) => {
             <>
               {id !== undefined || data.unservedQueues.length === 0 ? null : (
                 <div class="warning" role="status">
-                  Jobs are waiting in queues that no live process serves: {data.unservedQueues.join(", ")}. Add them to
-                  NIGHTSHIFT_QUEUES of a process.
+                  Jobs are waiting in queues that no live process serves: <Unserved queues={data.unservedQueues} />. Add
+                  them to <code>NIGHTSHIFT_QUEUES</code> of a process.
                 </div>
               )}
               {shown.length + gone.size === 0 ? (

@@ -1,5 +1,5 @@
 import { QueueLink, queueAddress } from "../Links"
-import { useQueues } from "../LiveQueues"
+import { useQueues, useUnserved } from "../LiveQueues"
 import { PauseButton } from "../PauseButton"
 import { Chunks } from "../parts/Chunks"
 import { FilterSelect } from "../parts/Filters"
@@ -41,7 +41,8 @@ const sorted = (queues: ReadonlyArray<Queue>, { by, descending }: Order): Readon
   })
 
 /** What the filter by state selects. */
-const conditions: Readonly<Record<string, (queue: Queue) => boolean>> = {
+const conditions: Readonly<Record<string, (queue: Queue, unserved: ReadonlySet<unknown>) => boolean>> = {
+  "without a process": ({ name }, unserved) => unserved.has(name),
   paused: ({ paused }) => paused,
   "with due jobs": ({ oldestDueAgeSeconds }) => oldestDueAgeSeconds !== null,
   "with running jobs": ({ counts }) => counts.running.value > 0,
@@ -122,6 +123,7 @@ const headings: ReadonlyArray<readonly [by: string, label: string]> = [
 export const Queues = ({ route }: { readonly route: Route }) => {
   const mayAct = useMayAct()
   const queues = useQueues()
+  const unserved = useUnserved()
   // One request for all queues, not reloaded on every event: the last hour changes slowly.
   const series = useResource<QueueSeries>("metrics/queues", { every: 5_000, announced: true })
   const order = readOrder(route.query) ?? byName
@@ -144,7 +146,7 @@ export const Queues = ({ route }: { readonly route: Route }) => {
           if (data.queues.length === 0)
             return <Empty>No queues yet. Processes declare their queues when they start.</Empty>
           const shown = sorted(
-            data.queues.filter((queue) => hasWords(words, queue.name) && isShown(queue)),
+            data.queues.filter((queue) => hasWords(words, queue.name) && isShown(queue, unserved)),
             order
           )
           return (

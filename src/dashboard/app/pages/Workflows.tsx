@@ -150,7 +150,7 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
           main
         />
         <FilterInput route={route} name="workflow" label="Workflow" />
-        <FilterInput route={route} name="tag" label="Tag" hint="Tag, such as customer=42" />
+        <FilterInput route={route} name="tag" label="Tag" hint="Tag, such as customer=42" width="wide" />
         <FilterInstant route={route} name="since" label="From" />
         <FilterInstant route={route} name="until" label="Before" />
       </search>

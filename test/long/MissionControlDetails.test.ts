@@ -1,0 +1,187 @@
+import { expect, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import type { Locator } from "playwright-core"
+import { ControlRoom, tokens } from "../journeys/fixtures/ControlRoom.js"
+import { button, query, step, until } from "../journeys/fixtures/OperatorSteps.js"
+import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
+import { Browser } from "../support/Browser.js"
+
+// What pages say about queues without a process, keys, erased executions, endpoints, events and causes.
+
+const phone = { viewport: { width: 390, height: 844 } }
+const laptop = { viewport: { width: 1440, height: 900 } }
+
+const boxOf = async (element: Locator) => {
+  const box = await element.boundingBox()
+  if (box === null) throw new Error("the element is not shown")
+  return { ...box, right: box.x + box.width, bottom: box.y + box.height }
+}
+
+/** Due jobs in queues that no process serves. */
+const lost = query(`
+  insert into nightshift.job (id, queue, kind, payload, max_attempts, status, run_at, created_at, updated_at)
+  select gen_random_uuid(), 'lost' || lpad(n::text, 2, '0'), 'drop', '{}', 5, 'pending', now() - interval '90 minutes', 'now', 'now'
+  from generate_series(1, 12) n`)
+
+const erased = "019a0000-0000-7000-8000-00000000e5a5"
+
+/** An execution as an erasure leaves it. */
+const erasedExecution = query(
+  `insert into nightshift.job (id, run_at, created_at, updated_at, finished_at, max_attempts, attempt, status, queue, kind,
+     payload, dead_reason, woken, dedupe_key, dedupe_scope)
+   values ('${erased}', now(), now(), now(), now(), 3, 0, 'dead', 'attic', 'order', 'null', 'cancelled', 1, 'erased:${erased}', 'retained')`
+)
+
+layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true, timeout: "3 minutes" })(
+  "Mission Control",
+  (it) => {
+    it.scoped("names some of many queues without a process, lists all, and says on each how to serve it", () =>
+      Effect.gen(function* () {
+        const { api, enter } = yield* ControlRoom
+        yield* lost
+        yield* until(
+          api<{ unservedQueues: ReadonlyArray<string> }>("GET", "pods"),
+          ({ unservedQueues }) => unservedQueues.length === 12
+        )
+        const page = yield* enter("pods")
+        const warning = page.getByText("Jobs are waiting in queues that no live process serves")
+        yield* step(() => warning.getByRole("link", { name: "lost08" }).waitFor())
+        expect(yield* step(() => warning.getByRole("link").allInnerTexts())).not.toContain("lost09")
+        yield* step(async () => {
+          await warning.getByRole("link", { name: "4 more" }).click()
+          await page.getByText(/^12 of \d+ queues$/).waitFor()
+          await page.getByRole("link", { name: "lost12" }).click()
+          await page.getByText("No live process serves this queue.").waitFor()
+          await page.getByText("NIGHTSHIFT_QUEUES=lost12 nightshift serve", { exact: true }).waitFor()
+        })
+        expect(yield* findings(page)).toEqual([])
+        // All of the age is inside the row.
+        const narrow = yield* enter("queues", "admin", phone)
+        const age = narrow.getByRole("row").filter({ hasText: "lost01" }).locator('td[data-label="Oldest due"]')
+        yield* step(() => age.waitFor())
+        expect(yield* step(() => age.evaluate((cell) => cell.scrollWidth <= cell.clientWidth))).toBe(true)
+      })
+    )
+
+    it.scoped("shows the key of a job and why it waits, in the words of the other pages", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const job = yield* enqueue({ queue: "attic", key: "customer-7" })
+        const page = yield* enter(`jobs/${job}`)
+        yield* step(async () => {
+          const why = page.getByRole("status").filter({ hasText: "No live process serves" })
+          await why.getByText("no process", { exact: true }).waitFor()
+          await why.locator("code").getByText("nightshift serve --app <module> --queues attic").waitFor()
+          await page.getByRole("definition").getByText("customer-7", { exact: true }).waitFor()
+          await page.getByRole("link", { name: "Jobs with this key" }).click()
+          await page.getByRole("heading", { name: "Jobs", level: 1 }).waitFor()
+          await page.getByRole("row").filter({ hasText: "attic" }).first().waitFor()
+        })
+      })
+    )
+
+    it.scoped("offers no retry of an erased execution", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        yield* erasedExecution
+        const page = yield* enter(`workflows/${encodeURIComponent(`erased:${erased}`)}`, "admin", laptop)
+        yield* step(() => page.getByRole("heading", { name: "Payload", exact: true }).waitFor())
+        expect(yield* step(() => button(page, "Retry").isDisabled())).toBe(true)
+        // Its name is in one line of the list.
+        yield* step(() => page.getByRole("link", { name: "Workflows" }).click())
+        const link = page.getByRole("link", { name: `erased:${erased}` })
+        yield* step(() => link.waitFor())
+        expect(yield* step(() => link.evaluate((element) => element.getClientRects().length))).toBe(1)
+      })
+    )
+
+    it.scoped("leaves room for the errors of endpoints, and shows the ids of publishers", () =>
+      Effect.gen(function* () {
+        const { api, enter } = yield* ControlRoom
+        const url = "https://example.org/hooks"
+        const { id } = yield* api<{ id: string }>("POST", "endpoints", { url, customer: "c".repeat(100) })
+        yield* query([
+          "update nightshift.endpoint set failures = 3, first_failed_at = now(), last_error = $1",
+          [`example.org responded 500: ${"stack ".repeat(400)}`]
+        ])
+        const page = yield* enter("endpoints", "admin", laptop)
+        const error = page.getByText("example.org responded 500").first()
+        yield* step(() => error.waitFor())
+        expect((yield* step(() => boxOf(error))).width).toBeGreaterThan(250)
+        expect(yield* step(() => sidewaysOf(page))).toBe(0)
+        yield* step(async () => {
+          await page.goto(page.url().replace(/#.*/, `#/endpoints/${id}`))
+          await button(page, "Show all").waitFor()
+          await page.getByRole("region", { name: "Details" }).getByText("Failing since").waitFor()
+        })
+        expect(yield* findings(page)).toEqual([])
+        yield* api("POST", `endpoints/${id}/disable`)
+        yield* step(async () => {
+          await page.goto(page.url().replace(/#.*/, "#/audit"))
+          await page.getByRole("link", { name: `endpoint ${id} disabled` }).click()
+          await page.getByText(", by an operator").waitFor()
+        })
+        yield* api("POST", "publish", { name: "order.paid", data: { order: 7 }, id: "payment-812" })
+        const events = yield* enter("events", "admin", phone)
+        yield* step(async () => {
+          await events.getByRole("cell", { name: "payment-812", exact: true }).waitFor()
+          await page.goto(page.url().replace(/#.*/, "#/events?name=order.lost"))
+          await page.getByText("No events match this filter.").waitFor()
+          await page.goto(page.url().replace(/#.*/, "#/endpoints?customer=nobody"))
+          await page.getByText("No endpoints match this filter.").waitFor()
+        })
+        expect(yield* step(() => sidewaysOf(events))).toBe(0)
+      })
+    )
+
+    it.scoped("shows the largest causes, and the others on request", () =>
+      Effect.gen(function* () {
+        const { bury, enter } = yield* ControlRoom
+        for (const name of "abcdefghi") yield* bury(`kind_${name}`)
+        const page = yield* enter("dead")
+        const rows = page.getByRole("region", { name: "Dead jobs by error" }).locator("tbody tr")
+        yield* step(() => rows.first().waitFor())
+        expect(yield* step(() => rows.count())).toBe(8)
+        yield* step(() => button(page, "Show 1 more").click())
+        expect(yield* step(() => rows.count())).toBe(9)
+        // On a phone, a count and the name beside it do not touch.
+        const narrow = yield* enter("dead", "admin", phone)
+        const first = narrow.getByRole("region", { name: "Dead jobs by error" }).locator("tbody tr").first()
+        yield* step(() => first.waitFor())
+        const count = yield* step(() => boxOf(first.locator(".pick")))
+        expect((yield* step(() => boxOf(first.locator(".name")))).x).toBeGreaterThan(count.right + 5)
+      })
+    )
+
+    it.scoped("keeps the token of a login link out of requests, whichever page it opens", () =>
+      Effect.gen(function* () {
+        const { url } = yield* ControlRoom
+        for (const place of ["events", "endpoints", "jobs", "audit"]) {
+          const page = yield* Browser.page()
+          const requested: Array<string> = []
+          page.on("request", (request) => requested.push(request.url()))
+          yield* step(async () => {
+            await page.goto(`${url}/ui/#/${place}?token=${tokens.admin}`)
+            await page.locator("main h1").waitFor()
+            await page.getByText("Loading…").first().waitFor({ state: "detached" })
+          })
+          expect(requested.filter((address) => address.includes("/api/v1/")).length).toBeGreaterThan(1)
+          expect(requested.filter((address) => address.includes("token="))).toEqual([])
+          expect(yield* step(() => page.locator("main .failure").count())).toBe(0)
+        }
+      })
+    )
+
+    it.scoped("has all of its navigation in the window of a laptop", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("overview", "admin", laptop)
+        const last = yield* step(() => boxOf(page.getByRole("link", { name: "API docs" })))
+        const actions = yield* step(() => boxOf(button(page, "Recent actions")))
+        const logOut = yield* step(() => boxOf(button(page, "Log out")))
+        expect(last.bottom).toBeLessThan(actions.y)
+        expect(logOut.bottom).toBeLessThan(900)
+      })
+    )
+  }
+)
