@@ -11,7 +11,9 @@ export type NameLookup = (host: string, found: Found) => void
 /** Limits of one query, in milliseconds and attempts. */
 const query = { timeout: 2_000, tries: 2 }
 
-const hasNone = (error: NodeJS.ErrnoException | null) => error?.code === "ENOTFOUND" || error?.code === "ENODATA"
+/** A refused connection: no name server is configured or runs. */
+const none = new Set(["ENOTFOUND", "ENODATA", "ECONNREFUSED"])
+const hasNone = (error: NodeJS.ErrnoException | null) => none.has(error?.code ?? "")
 
 /** Resolves a name as the system does. */
 export const bySystem: NameLookup = (host, found) =>

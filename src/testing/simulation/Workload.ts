@@ -106,7 +106,7 @@ export const jobsAndExecutions = (seed: number, count: number): ReadonlyArray<Jo
   return withSubjects(seed, all)
 }
 
-/** The subject of a person whose data an operator erases, and the text that its jobs have in each place for text. */
+/** The subject of a person whose data an operator erases, which is in the `meta` of its jobs too. */
 export const subjectOf = (nth: number): string => `person ${nth}`
 
 /** How many subjects the jobs of a seed have. Seven of eight seeds have none, so that most seeds run without erasures. */
