@@ -114,7 +114,9 @@ type Job struct {
 	Meta     json.RawMessage `json:"meta"`
 	Attempt  int             `json:"attempt"`
 	Attempts int             `json:"attempts"`
-	Deadline string          `json:"deadline"`
+	// CreatedAt and Deadline are instants such as 2030-01-01T00:00:00.000Z.
+	CreatedAt string `json:"createdAt"`
+	Deadline  string `json:"deadline"`
 
 	mu       sync.Mutex
 	cancel   context.CancelFunc
@@ -139,9 +141,17 @@ func (j *Job) Progress(value any) error {
 }
 
 // Logf adds a line that is stored with the job when the attempt ends. Only the last 1000 lines are kept.
-func (j *Job) Logf(format string, args ...any) {
+func (j *Job) Logf(format string, args ...any) { _ = j.LogAt("info", format, args...) }
+
+// LogAt is Logf with a level: trace, debug, info, warn, error or fatal. It returns an error for any other.
+func (j *Job) LogAt(level, format string, args ...any) error {
+	switch level {
+	case "trace", "debug", "info", "warn", "error", "fatal":
+	default:
+		return fmt.Errorf("nightshift: level must be trace, debug, info, warn, error or fatal, got %q", level)
+	}
 	text := beginning(fmt.Sprintf(format, args...), maxLineBytes)
-	line := map[string]any{"at": time.Now().UTC().Format(time.RFC3339Nano), "message": text}
+	line := map[string]any{"at": time.Now().UTC().Format(time.RFC3339Nano), "level": level, "message": text}
 	j.locked(func() {
 		j.lines = append(j.lines, line)
 		j.logged += len(text)
@@ -150,6 +160,7 @@ func (j *Job) Logf(format string, args ...any) {
 			j.lines = j.lines[1:]
 		}
 	})
+	return nil
 }
 
 // StopReason says why the context was cancelled: cancelled, lost, timeout or shutdown.

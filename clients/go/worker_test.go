@@ -27,6 +27,7 @@ type stored struct {
 	State     string
 	Attempt   int
 	LastError string
+	CreatedAt string
 	Result    json.RawMessage
 	History   []struct{ Outcome string }
 }
@@ -110,6 +111,12 @@ func TestRunsJobs(t *testing.T) {
 				return nil, Dead(err)
 			}
 			job.Logf("attempt %d", job.Attempt)
+			if err := job.LogAt("warn", "%s since %s", payload.Text, job.CreatedAt); err != nil {
+				return nil, err
+			}
+			if job.LogAt("loud", "text") == nil {
+				return nil, errors.New("an unknown level was accepted")
+			}
 			return map[string]any{"shouted": strings.ToUpper(payload.Text)}, nil
 		},
 	}})
@@ -119,8 +126,14 @@ func TestRunsJobs(t *testing.T) {
 		if want := fmt.Sprintf(`"HI %d"`, n); !strings.Contains(string(done.Result), want) {
 			t.Errorf("got %s, want %s", done.Result, want)
 		}
-		if n == 0 && !strings.Contains(string(ask(t, "GET", "/jobs/"+id+"/logs", nil)), "attempt 1") {
-			t.Error("the log line is missing")
+		if n > 0 {
+			continue
+		}
+		logs := string(ask(t, "GET", "/jobs/"+id+"/logs", nil))
+		for _, want := range []string{"attempt 1", `"warn"`, "hi 0 since " + done.CreatedAt} {
+			if !strings.Contains(logs, want) {
+				t.Errorf("the log has no %s: %s", want, logs)
+			}
 		}
 	}
 }

@@ -145,6 +145,7 @@ class Job:
         self.meta = claimed["meta"]
         self.attempt = claimed["attempt"]
         self.attempts = claimed["attempts"]
+        self.created_at = claimed["createdAt"]
         self._deadline = claimed["deadline"]
         self._timeout = timeout
         self._extend = None

@@ -29,6 +29,7 @@ export interface Wanted {
   readonly payload: Readonly<Record<string, unknown>>
   readonly key?: string
   readonly queue?: string
+  readonly subject?: string
   readonly delayMillis?: number
   readonly expected?: Attempted["expected"]
   readonly failures?: number
@@ -248,7 +249,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
         })
         attempted.push(...records)
         const body = {
-          jobs: jobs.map(({ key, kind, payload, queue }, index) => {
+          jobs: jobs.map(({ key, kind, payload, queue, subject }, index) => {
             const record = records[index]
             return {
               id: record?.id,
@@ -256,6 +257,7 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
               payload: record?.n === undefined ? payload : { ...payload, n: record.n },
               ...(key === undefined ? {} : { key }),
               ...(queue === undefined ? {} : { queue }),
+              ...(subject === undefined ? {} : { subject }),
               ...(record?.runAt === undefined ? {} : { runAt: new Date(record.runAt).toISOString() })
             }
           })
@@ -307,7 +309,8 @@ export const make = (options: DeploymentOptions = {}): Effect.Effect<Deployment,
       acknowledged,
       // The jobs of the load.
       rows: ask<JobRow>(
-        `select id, status, attempt, max_attempts as "attempts", result->>'run' as run, dead_reason as "reason"
+        `select id, status, attempt, max_attempts as "attempts", result->>'run' as run, dead_reason as "reason",
+           coalesce(meta ? 'subjectErasedAt', false) as erased
          from "${schema}".job where kind <> 'tick' and kind not like 'shop.%' order by id`
       ),
       events: () => linesOf(ledger).filter((line) => line.event !== "absent"),

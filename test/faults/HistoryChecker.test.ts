@@ -76,6 +76,7 @@ describe("the history checker", () => {
       "a job that must die",
       facts({ attempted: [job("a", { expected: "dead" })], rows: [done("a", { status: "dead" })], counted: 0 })
     ],
+    ["an erased result of a run that ended", facts({ rows: [done("a", { run: null, erased: true })] })],
     ["jobs of a key in order", inOrder(10)],
     [
       "a run that saw the caller's data in a later attempt",
@@ -107,6 +108,7 @@ describe("the history checker", () => {
     ["a job that never ended", facts({ rows: [done("a", { status: "running" })], counted: 0 }), "never ended"],
     ["a job that died", facts({ rows: [done("a", { status: "dead" })], counted: 0 }), "is dead"],
     ["a result without a run", facts({ events: [] }), "which never ended"],
+    ["an erased result without a run", facts({ rows: [done("a", { erased: true })], events: [] }), "which never ended"],
     ["a result of another job's run", facts({ rows: [done("a", { run: "run of b" })] }), "which never ended"],
     ["too many attempts", facts({ rows: [done("a", { attempt: 6 })] }), "had 6 of 5 attempts"],
     ["an early start", facts({ attempted: [job("a", { runAt: 1_000 })] }), "before its time"],

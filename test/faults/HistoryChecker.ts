@@ -51,6 +51,8 @@ export interface JobRow {
   readonly attempts: number
   readonly run: string | null
   readonly reason: string | null
+  /** Whether it was erased, with the run that its result named. */
+  readonly erased?: boolean
 }
 
 export interface Facts {
@@ -123,6 +125,8 @@ export const check = (facts: Facts): ReadonlyArray<string> => {
     if (row.attempt > row.attempts) found.push(`job ${row.id} had ${row.attempt} of ${row.attempts} attempts`)
     if (row.status !== "done") continue
     const recorded = row.run === null ? undefined : runs.get(row.run)
+    const hasEnded = () => [...runs.values()].some(({ end, job }) => job === row.id && end !== undefined)
+    if (row.erased === true && hasEnded()) continue
     if (recorded?.job !== row.id || recorded.end === undefined) {
       found.push(`job ${row.id} is done by run ${row.run}, which never ended`)
     } else if (job.value !== undefined && recorded.value !== job.value) {

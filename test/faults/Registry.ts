@@ -1,3 +1,4 @@
+import * as Erasure from "./cases/Erasure.js"
 import * as Frozen from "./cases/Frozen.js"
 import * as Network from "./cases/Network.js"
 import * as Processes from "./cases/Processes.js"
@@ -11,6 +12,7 @@ import type { FaultCase } from "./FaultCase.js"
 /** Every case. One or two files per group. */
 export const cases: ReadonlyArray<FaultCase> = [
   ...Processes.cases,
+  ...Erasure.cases,
   ...Frozen.cases,
   ...Remote.cases,
   ...Server.cases,

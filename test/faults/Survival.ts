@@ -24,21 +24,24 @@ export interface Story extends Deployment.DeploymentOptions {
   ) => Effect.Effect<ReadonlyArray<string>, unknown, Scope.Scope>
 }
 
-/** Remembers finished rows and reports those that change later. The text of a time depends on settings that a case changes. */
+/** Remembers finished rows and reports those that change later. An erasure removes the result and nothing else. The text of a time depends on settings that a case changes. */
 const watchEnded = (deployment: Deployment.Deployment, changed: Array<string>) => {
-  const seen = new Map<string, string>()
+  const seen = new Map<string, { readonly state: string; readonly result: string | null }>()
   const look = deployment
-    .query<{ id: string; state: string }>(
-      `select id, concat_ws(' ', status, extract(epoch from finished_at), attempt, result) as state
+    .query<{ id: string; state: string; result: string | null }>(
+      `select id, concat_ws(' ', status, extract(epoch from finished_at), attempt) as state,
+         case when meta ? 'subjectErasedAt' then null else coalesce(result::text, '') end as result
        from "${deployment.schema}".job where finished_at is not null`
     )
     .pipe(
       Effect.tap((rows) =>
         Effect.sync(() => {
-          for (const { id, state } of rows) {
-            const before = seen.get(id)
-            if (before !== undefined && before !== state) changed.push(id)
-            seen.set(id, state)
+          for (const row of rows) {
+            const before = seen.get(row.id)
+            const isErased = row.result === null
+            if (before !== undefined && before.state !== row.state) changed.push(row.id)
+            else if (before !== undefined && !isErased && before.result !== row.result) changed.push(row.id)
+            seen.set(row.id, row)
           }
         })
       ),

@@ -6,6 +6,7 @@ import { z } from "zod"
 import { connect, event, job, on, worker, workflow } from "../../src/client/index.js"
 import { digestOf } from "../../src/database/SubjectText.js"
 import { serve } from "../journeys/fixtures/UploadService.js"
+import { dump, linesWith } from "../support/Dump.js"
 import * as Nightshift from "../support/Nightshift.js"
 import { scale } from "../support/Scale.js"
 
@@ -51,25 +52,6 @@ const waiting = workflow("waiting", { payload: Named, queue: "erased" }, async (
   await step.run("note", () => name, { undo: () => {} })
   await step.waitForEvent(paid, { match: { "data.name": `${name} never` } })
 })
-
-/** Every row of every table as text, with the bytes of files in hexadecimal. */
-const dump = async (client: pg.Client): Promise<string> => {
-  const { rows: tables } = await client.query(
-    "select tablename from pg_tables where schemaname = 'nightshift' order by 1"
-  )
-  const texts: Array<string> = []
-  for (const { tablename } of tables) {
-    const { rows } = await client.query(`select t::text as text from nightshift."${tablename}" t`)
-    texts.push(...rows.map(({ text }) => `${tablename} ${text}`))
-  }
-  return texts.join("\n")
-}
-
-/** The rows of a dump that have a text, as it is, in JSON or in a file. */
-const linesWith = (whole: string, text: string) => {
-  const hex = Buffer.from(text).toString("hex")
-  return whole.split("\n").filter((line) => line.toLowerCase().includes(text.toLowerCase()) || line.includes(hex))
-}
 
 describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
   it.scopedLive("leaves no text of the person in the database, and states and counts as they were", () =>

@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Events, type Window } from "../../src/queue/events/Events.js"
@@ -39,6 +39,44 @@ layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurr
         const open = sql`select from nightshift.windowed_event where kind = ${kind} and job is null`
         yield* Effect.repeat(Effect.zipRight(events.closeWindows, open), { until: (rows) => rows.length === 0 })
         expect(yield* sql`select kind from nightshift.job where queue = ${kind}`).toEqual([{ kind }])
+      })
+    )
+
+  for (const [change, end] of [
+    ["is removed", (events: typeof Events.Service, kind: string) => events.unsubscribe(kind, kind)],
+    [
+      "loses its window",
+      (events: typeof Events.Service, kind: string) => events.subscribe([kind], [{ event: kind, kind }])
+    ]
+  ] as const)
+    it.scoped(`look for late events until the publishers have ended that know a last window, which ${change}`, () =>
+      Effect.gen(function* () {
+        const { sql, transaction } = yield* Database
+        const events = yield* Events
+        const kinds = yield* Kinds
+        const kind = `last.${change.replaceAll(" ", ".")}`
+        for (const { event, subscriber } of yield* events.subscriptions) yield* events.unsubscribe(event, subscriber)
+        yield* kinds.register([{ name: kind, queue: kind, version: 1, attempts: 3, onDead: undefined }])
+        yield* events.subscribe([kind], [{ event: kind, kind, window }])
+        const [published, ended] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        yield* Effect.addFinalizer(() => Deferred.succeed(ended, undefined))
+        const publish = Effect.zipRight(
+          events.publish([{ name: kind, data: 1 }]),
+          Deferred.succeed(published, undefined)
+        )
+        const publishing = yield* Effect.fork(transaction(Effect.zipRight(publish, Deferred.await(ended))))
+        yield* Deferred.await(published)
+        yield* end(events, kind)
+        for (let looks = 0; looks < 5; looks += 1)
+          expect(yield* events.closeWindows).toMatchObject({ jobs: 0, nextAt: expect.any(Number) })
+        yield* Deferred.succeed(ended, undefined)
+        yield* Fiber.join(publishing)
+        let jobs = 0
+        const look = Effect.tap(events.closeWindows, (closed) => Effect.sync(() => (jobs += closed.jobs)))
+        yield* Effect.repeat(look, { until: ({ nextAt }) => nextAt === undefined })
+        expect(jobs).toBe(1)
+        expect(yield* sql`select kind from nightshift.job where queue = ${kind}`).toEqual([{ kind }])
+        expect(yield* sql`select from nightshift.windowed_event where kind = ${kind} and job is null`).toEqual([])
       })
     )
 })

@@ -39,7 +39,9 @@ export const everyFault = [
     "dies with ",
     "returns ",
     "whose response is lost",
-    "endpoint accepts"
+    "endpoint accepts",
+    "subject 1 is not erased yet",
+    "subject 1 is erased"
   ]
 ].flat()
 

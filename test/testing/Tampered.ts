@@ -1,8 +1,10 @@
 import { Clock, Context, Duration, Effect, Option } from "effect"
 import { Pods } from "../../src/cluster/Pods.js"
 import type { JobId, Lease, PodId } from "../../src/core/Ids.js"
+import { digestOf } from "../../src/database/SubjectText.js"
 import { MinuteBuckets } from "../../src/history/MinuteBuckets.js"
 import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
+import { Erasure } from "../../src/queue/erasure/Erasure.js"
 import { Events } from "../../src/queue/events/Events.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
@@ -40,6 +42,13 @@ const eventsWith =
   (tables) => {
     const events = Context.get(tables, Events)
     return Context.add(tables, Events, { ...events, ...change(events) })
+  }
+
+const erasureWith =
+  (change: (erasure: typeof Erasure.Service) => Partial<typeof Erasure.Service>): Tamper =>
+  (tables) => {
+    const erasure = Context.get(tables, Erasure)
+    return Context.add(tables, Erasure, { ...erasure, ...change(erasure) })
   }
 
 const settingsWith =
@@ -129,6 +138,22 @@ export const mistakes: Readonly<
   "an event makes no job for one of its subscribers": {
     breaks: "event",
     tamper: eventsWith((events) => ({ subscribe: (kinds, given) => events.subscribe(kinds, given.slice(1)) }))
+  },
+  "an erasure says that it is done before it is": {
+    seed: 18,
+    breaks: "erased",
+    tamper: erasureWith(() => ({ erase: () => Effect.succeed(0), unfinished: () => Effect.succeed([]) }))
+  },
+  "an erasure takes jobs of another subject along": {
+    seed: 50,
+    breaks: "erasure",
+    tamper: erasureWith((erasure) => ({
+      erase: (subject, act) =>
+        Effect.zipRight(
+          Effect.forEach(["person 1", "person 2"], (other) => erasure.erase(digestOf(other), act)),
+          erasure.erase(subject, act)
+        )
+    }))
   },
   "a pause is acknowledged and not stored": {
     seed: 7,

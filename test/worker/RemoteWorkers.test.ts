@@ -29,8 +29,23 @@ const counting = Layer.effect(
   }))
 )
 
+let beats = 0
+
+/** Counts the calls that write the rows of workers. */
+const countingBeats = Layer.effect(
+  Pods,
+  Effect.map(Pods, (pods) => ({
+    ...pods,
+    beatRemote: (...given: Parameters<typeof pods.beatRemote>) =>
+      Effect.suspend(() => {
+        beats += 1
+        return pods.beatRemote(...given)
+      })
+  }))
+)
+
 const layer = RemoteWorkers.layer.pipe(
-  Layer.provideMerge(counting),
+  Layer.provideMerge(Layer.merge(counting, countingBeats)),
   Layer.provideMerge(Layer.merge(QueueMemory.layer, ClusterMemory.layer)),
   Layer.provideMerge(Layer.orDie(Layer.mergeAll(ClusterConfig.layer, WorkerConfig.layer))),
   Layer.provideMerge(Layer.merge(Wakeups.layer, Metrics.layer))
@@ -80,6 +95,19 @@ describe("remote workers", () => {
       const given = (yield* Effect.forEach(polls, Fiber.join)).flat()
       expect(given).toHaveLength(waiting / 2 + 1)
       expect(new Set(given.map(({ id }) => id)).size).toBe(waiting / 2 + 1)
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scoped("that arrive at once are announced together, and each is answered", () =>
+    Effect.gen(function* () {
+      yield* allowMany
+      const arriving = 200
+      yield* enqueue(arriving)
+      beats = 0
+      const polls = Array.from({ length: arriving }, (_, n) => poll(`new ${n}`, 0))
+      const given = (yield* Effect.all(polls, { concurrency: "unbounded" })).flat()
+      expect(beats).toBeLessThan(5)
+      expect(new Set(given.map(({ id }) => id)).size).toBe(arriving)
     }).pipe(Effect.provide(layer))
   )
 

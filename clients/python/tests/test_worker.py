@@ -87,12 +87,13 @@ class WorkerTest(unittest.TestCase):
     def test_runs_jobs_and_reports_results(self):
         def shout(payload, job):
             job.log(f"attempt {job.attempt}")
-            return {"shouted": payload["text"].upper()}
+            return {"shouted": payload["text"].upper(), "at": job.created_at}
 
         self.start({"py-shout": shout})
         ids = [enqueue("py-shout", {"text": f"hi {n}"}, self.queue) for n in range(50)]
         for n, id in enumerate(ids):
-            self.assertEqual(ended(id, "done")["result"], {"shouted": f"HI {n}"})
+            found = ended(id, "done")
+            self.assertEqual(found["result"], {"shouted": f"HI {n}", "at": found["createdAt"]})
         status, logs = ask("GET", f"/jobs/{ids[0]}/logs")
         self.assertIn("attempt 1", json.dumps(logs))
 
@@ -190,7 +191,8 @@ class WorkerTest(unittest.TestCase):
         self.assertIn("the service refused the result", ended(bad, "dead")["lastError"])
 
     def test_sends_again_what_a_heartbeat_could_not(self):
-        claimed = {name: name for name in ("id", "lease", "kind", "queue", "version", "key", "meta", "attempt", "attempts")}
+        names = ("id", "lease", "kind", "queue", "version", "key", "meta", "attempt", "attempts", "createdAt")
+        claimed = {name: name for name in names}
         job = Job({**claimed, "payload": None, "deadline": "2026-01-01T00:00:00Z"}, 900)
         job.extend(60)
         job.progress({"at": 1})

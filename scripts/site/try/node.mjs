@@ -205,6 +205,7 @@ export const isIP = () => 0
 export const isIPv4 = () => false
 export const isIPv6 = () => false
 export const lookup = absent("lookup")
+export class Resolver {}
 export const request = absent("request")
 export class Agent {}
 export const toServerResponse = absent("toServerResponse")

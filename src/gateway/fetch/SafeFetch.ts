@@ -1,4 +1,4 @@
-import { type LookupAddress, lookup as resolve } from "node:dns"
+import type { LookupAddress } from "node:dns"
 import * as Http from "node:http"
 import * as Https from "node:https"
 import { isIP, type LookupFunction } from "node:net"
@@ -8,6 +8,7 @@ import * as HttpUrl from "../../core/HttpUrl.js"
 import type { Allowance } from "../config/Allowance.js"
 import { GatewayConfig } from "../config/GatewayConfig.js"
 import * as HttpExchange from "./HttpExchange.js"
+import * as NameLookup from "./NameLookup.js"
 import {
   AddressRefused,
   UpstreamRedirected,
@@ -36,7 +37,7 @@ const refusalOf = (url: URL, allowance: Allowance): AddressRefused | undefined =
 }
 
 /** Makes a lookup that fails if any of the resolved addresses is not allowed. */
-const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
+const guardedLookup = (url: URL, allowance: Allowance, ofOthers: NameLookup.NameLookup): LookupFunction => {
   const port = portOf(url)
   return (host, options, callback) => {
     const checkAddresses = (addresses: ReadonlyArray<LookupAddress>) => {
@@ -49,9 +50,8 @@ const guardedLookup = (url: URL, allowance: Allowance): LookupFunction => {
       if (options.all === true) callback(null, [...addresses])
       else callback(null, first.address, first.family)
     }
-    resolve(host, { ...options, all: true }, (error, addresses) =>
-      error === null ? checkAddresses(addresses) : callback(error, "", 0)
-    )
+    const resolve = allowance.allowsHost(host, port) ? NameLookup.bySystem : ofOthers
+    resolve(host, (error, addresses) => (error === null ? checkAddresses(addresses) : callback(error, "", 0)))
   }
 }
 
@@ -91,10 +91,11 @@ export class SafeFetch extends Context.Tag("nightshift/gateway/SafeFetch")<
 /** How long an unused connection is kept. Without a limit, hosts that never close theirs would use up all file descriptors. */
 const keptFor = Duration.seconds(30)
 
-/** Makes a client with its own kept-alive connections. */
+/** Makes a client with its own kept-alive connections. `servers` are name servers. [those of the system] */
 export const make = (
   httpAllow: Allowance,
-  idle = keptFor
+  idle = keptFor,
+  servers?: ReadonlyArray<string>
 ): Effect.Effect<typeof SafeFetch.Service, never, Scope.Scope> =>
   Effect.gen(function* () {
     // Kept-alive connections are pooled by host, and their addresses were checked when they were opened.
@@ -104,6 +105,7 @@ export const make = (
       (all) => Effect.sync(() => Object.values(all).forEach((agent) => void agent.destroy()))
     )
 
+    const ofOthers = NameLookup.make(servers)
     const failureOf = ({ cause, code }: HttpExchange.ExchangeFailed, { host }: URL) => {
       if (cause instanceof AddressRefused) return cause
       return code === HttpExchange.tooLong
@@ -120,7 +122,7 @@ export const make = (
         maxBytes: cutAt ?? maxBytes,
         cuts: cutAt !== undefined,
         agent: url.protocol === "https:" ? agents["https:"] : agents["http:"],
-        lookup: guardedLookup(url, httpAllow),
+        lookup: guardedLookup(url, httpAllow, ofOthers),
         // No compression: a small compressed body can expand far beyond the size limit.
         headers: {
           "content-type": "application/json",

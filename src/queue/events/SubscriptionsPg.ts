@@ -34,6 +34,37 @@ interface SubscriptionRow {
   readonly matches: boolean
 }
 
+/** An answer, and the transactions that its statement could not see: those from `oldest` on, which may be open, to `newest`. */
+interface Look {
+  readonly answer: Answer
+  readonly oldest: string
+  readonly newest: string
+}
+
+/**
+ * Whether a transaction may still store events for a window whose subscriber is removed. It has read the subscriber, so it has begun
+ * before the first look without one. After that look, all transactions of such publishers are older than the next look.
+ */
+const lateEvents = () => {
+  let state: "windows" | "removed" | bigint = "windows"
+  return {
+    mayCome: ({ answer, newest, oldest }: Look): boolean => {
+      if (answer.debounce !== null || answer.next !== null) state = "windows"
+      else if (state === "windows") state = "removed"
+      else {
+        if (state === "removed") state = BigInt(newest)
+        if (BigInt(oldest) < state) return true
+        state = "windows"
+        return false
+      }
+      return true
+    }
+  }
+}
+
+/** The pause between looks for late events is a fifth of this. */
+const lateMillis = 5_000
+
 /** Windows closed in one transaction. */
 const windowBatch = 200
 const fillBatch = 1_000
@@ -120,22 +151,25 @@ export const make = (
     return { jobs, isOpen }
   })
 
+  const late = lateEvents()
+
   const closeWindows: Subscribing["closeWindows"] = Effect.gen(function* () {
     let jobs = 0
     for (;;) {
       const now = yield* Clock.currentTimeMillis
       const [row] = yield* mapErrors(
-        sql.unsafe<{ answer: Answer }>(`select ${schema}.close_windows($1::float8, $2::int) as answer`, [
-          now,
-          windowBatch
-        ])
+        sql.unsafe<Look>(
+          `select pg_snapshot_xmin(s)::text as oldest, pg_snapshot_xmax(s)::text as newest, ${schema}.close_windows($1::float8, $2::int) as answer
+          from pg_current_snapshot() s`,
+          [now, windowBatch]
+        )
       )
       if (row === undefined) return { jobs, nextAt: undefined }
       const { closed, debounce, next, jobs: made } = row.answer
       jobs += yield* stored(made, now)
       if (closed === windowBatch && made.length > 0) continue
-      const isIdle = debounce === null && next === null
-      return { jobs, nextAt: isIdle ? undefined : nextLook(now, debounce ?? 0, next ?? undefined) }
+      if (!late.mayCome(row)) return { jobs, nextAt: undefined }
+      return { jobs, nextAt: nextLook(now, debounce ?? lateMillis, next ?? undefined) }
     }
   })
 

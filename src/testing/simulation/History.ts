@@ -1,11 +1,13 @@
 import { Option } from "effect"
 import type { JobId, Lease, PodId, Term, UploadId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
+import { type SubjectDigest, subjectOf } from "../../core/Subject.js"
 import type { AttemptEnd } from "../../queue/AttemptEnd.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
 import { type NewJob, scopeOf } from "../../queue/NewJob.js"
 import type { Enqueued, HeldJob } from "../../queue/Queue.js"
 import type { QueueSettings, QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
+import type { Step } from "../../queue/workflow/Execution.js"
 import type { Workflows } from "../../queue/workflow/Workflows.js"
 import type { BucketCount, JobCounts } from "../../telemetry/BucketCount.js"
 import { CountsModel } from "./CountsModel.js"
@@ -76,6 +78,10 @@ export interface Ending {
       readonly values: Readonly<Record<string, unknown>>
       /** Its tags. */
       readonly tags: Readonly<Record<string, string>>
+      /** Its journal. */
+      readonly steps: ReadonlyArray<Step>
+      /** Number of its waits, signals, heartbeats and streams. */
+      readonly others: number
     }
   >
 }
@@ -162,6 +168,10 @@ export class History {
     /** True time in epoch milliseconds. */
     readonly at: number
   }> = []
+  /** Subjects of jobs, as they were stored. */
+  readonly subjects = new Map<JobId, SubjectDigest>()
+  /** The rows of erased jobs, as they were before. */
+  readonly erased = new Map<JobId, JobRow>()
   /** Webhook deliveries that a pod acknowledged, by the sender's id, with the job. */
   readonly delivered = new Map<string, JobId>()
   /** Events whose publisher got a reply, by its own id: their number. */
@@ -259,6 +269,13 @@ export class History {
     this.reported.set(invariant, [...before, { job, found: `${this.nameOf(job)} ${found}` }])
   }
 
+  /** The jobs of a subject that are stored and not erased. */
+  unerased(subject: SubjectDigest): ReadonlyArray<JobId> {
+    return [...this.subjects].flatMap(([id, own]) =>
+      own === subject && this.rows.has(id) && !this.erased.has(id) ? [id] : []
+    )
+  }
+
   /** The job of an execution. Undefined if it is not stored. */
   jobOf(execution: string): JobId | undefined {
     return [...this.rows.values()].find(({ dedupe }) => dedupe?.key === execution)?.id
@@ -290,6 +307,8 @@ export class History {
     if (call === undefined || after === undefined) return
     if (signsOfLife.has(call.call)) this.beatAt.set(after.id, change.at)
     if (before === undefined) {
+      const subject = after.meta === undefined ? undefined : subjectOf(JSON.parse(after.meta))
+      if (subject !== undefined) this.subjects.set(after.id, subject)
       this.counted.stored()
       this.storedBy.set(after.id, call)
     }
@@ -303,6 +322,7 @@ export class History {
       this.counted.recovered(after.reason)
     else if (cancels.has(call.call) && after.status === "dead") this.counted.cancelled()
     else if (call.call === "Workflows.record") this.attempts.delete(after.id)
+    else if (call.call === "Erasure.erase" && before !== undefined) this.erased.set(after.id, before)
     else if (call.call === "JobAdmin.requeue") {
       // Results are kept, and what runs again has a new attempt. Undos and attempts without a result start over.
       for (const [key, value] of [...this.recorded])

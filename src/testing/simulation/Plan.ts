@@ -61,6 +61,14 @@ export type Step = {
       readonly pod?: string | undefined
     }
   | {
+      /** An operator erases a subject, again and again until nothing is left. */
+      readonly _tag: "Erase"
+      /** Index of the subject, from 1. */
+      readonly nth: number
+      /** The pod that gets the first request; later requests go to the next pods. Without one, as in Enqueue. */
+      readonly pod?: string | undefined
+    }
+  | {
       /** A pod ends without cleanup. It restarts under a new name. */
       readonly _tag: "Kill"
       /** Name of the pod. */
@@ -142,7 +150,7 @@ export interface FaultPlan {
   readonly database?: boolean | undefined
   /** Pods that are killed, stopped or frozen, and locks of dead pods that are freed late. [true] */
   readonly pods?: boolean | undefined
-  /** Operators that cancel, requeue, run jobs now, and pause queues. [true] */
+  /** Operators that cancel, requeue, run jobs now, pause queues, and erase subjects. [true] */
   readonly operators?: boolean | undefined
   /** Steps of the database's clock by minutes, as after a failover to a server with a different clock. [true] */
   readonly clock?: boolean | undefined
@@ -157,6 +165,8 @@ export interface PlanOptions {
   readonly viaEntryPoints: boolean
   /** The queue of remote workers. Undefined if no job is for them. */
   readonly remoteQueue: string | undefined
+  /** How many subjects the jobs have. */
+  readonly subjects: number
   readonly faultPlan: FaultPlan
 }
 
@@ -292,6 +302,16 @@ const drawRemote = ({ pods, faultPlan, remoteQueue, seed }: PlanOptions, span: n
   return dice.chance(0.3) && faultPlan.operators !== false ? [...workers, pause] : workers
 }
 
+/** Erases each subject while its jobs run. Uses its own random generator too. */
+const drawErasures = ({ faultPlan, pods, seed, subjects }: PlanOptions, last: number): ReadonlyArray<Step> => {
+  const dice = new Dice(digest("erasures", seed))
+  const count = faultPlan.operators === false ? 0 : subjects
+  return Array.from({ length: count }, (_, index): Step => {
+    const pod = dice.chance(0.7) ? podName(dice.whole(1, pods)) : undefined
+    return { at: dice.whole(1_000, last), _tag: "Erase", nth: index + 1, ...(pod === undefined ? {} : { pod }) }
+  })
+}
+
 /** Sends some of the operators' requests through a pod. Uses its own random generator too. */
 const throughPods = ({ pods, seed, viaEntryPoints }: PlanOptions, steps: ReadonlyArray<Step>): ReadonlyArray<Step> => {
   const dice = new Dice(digest("operators", seed))
@@ -329,7 +349,8 @@ export const draw = (options: PlanOptions): Plan => {
       ),
       ...drawRemote(options, span),
       ...drawClockSteps(options, last),
-      ...drawLockSteps(options, last)
+      ...drawLockSteps(options, last),
+      ...drawErasures(options, last)
     ].sort(byTime),
     faults: options.faultPlan.database === false ? [] : { ...rates, ...drawTargeted(options) }
   }
@@ -369,6 +390,8 @@ export const described = (step: Step): string => {
       return `requeue #${step.nth}${through(step.pod)}`
     case "RunNow":
       return `run #${step.nth} now${through(step.pod)}`
+    case "Erase":
+      return `erase subject ${step.nth}${through(step.pod)}`
     case "Kill":
       return `kill ${step.pod}${step.lockedMillis === undefined ? "" : `, whose lock stays ${forSeconds(step.lockedMillis)}`}`
     case "LoseLock":

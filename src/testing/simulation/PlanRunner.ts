@@ -2,6 +2,8 @@ import { Cause, Clock, Context, Duration, Effect, Exit, Fiber, Option } from "ef
 import { Pods } from "../../cluster/Pods.js"
 import { type JobId, makeGenerator } from "../../core/Ids.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
+import { digestOf } from "../../database/SubjectText.js"
+import * as Eraser from "../../erasure/Eraser.js"
 import { type Received, WebhookIntake, type WebhookIntakeError } from "../../gateway/WebhookIntake.js"
 import { Events } from "../../queue/events/Events.js"
 import { JobAdmin } from "../../queue/JobAdmin.js"
@@ -143,6 +145,8 @@ export class PlanRunner<R> {
       case "Requeue":
       case "RunNow":
         return this.operate(step._tag, step.nth, step.pod)
+      case "Erase":
+        return this.erase(step.nth, step.pod)
       case "Kill":
         return Effect.sync(() => pods.get(step.pod)?.kill("is killed", step.lockedMillis))
       case "LoseLock":
@@ -257,7 +261,7 @@ export class PlanRunner<R> {
     const file = { filename: `${nth}.txt`, mimetype: "text/plain", content: new Uint8Array([nth]) }
     const send = <A, E extends { readonly _tag: string }>(
       request: (storage: typeof Storage.Service) => Effect.Effect<A, E>
-    ) => this.untilAnswered(pod, Storage, request)
+    ) => this.untilAnswered(pod, Effect.flatMap(Storage, request))
     return Effect.gen(function* () {
       const id = yield* send((storage) => storage.put(Workload.workspace, file))
       history.uploads.set(id, "stored")
@@ -279,13 +283,50 @@ export class PlanRunner<R> {
   private publish(nth: number, pod: string): Effect.Effect<void> {
     const { history, trace } = this.options.site.checker
     const event = { name: Workload.event, data: { n: nth }, id: `event-${nth}` }
-    const send = this.untilAnswered(pod, Events, (events) => events.publish([event]))
+    const send = this.untilAnswered(
+      pod,
+      Effect.flatMap(Events, (events) => events.publish([event]))
+    )
     return Effect.gen(function* () {
       yield* send
       history.published.set(event.id, nth)
       trace.note("client", `${event.id} is published`)
       yield* send
     }).pipe(Effect.orDie)
+  }
+
+  /**
+   * Erases a subject until nothing is left, or the faults end: then its executions may wait for the end of a pause or a pin. What
+   * was stored before the last request is erased when that says so.
+   */
+  private erase(nth: number, pod: string | undefined): Effect.Effect<void> {
+    const { history, trace } = this.options.site.checker
+    const subject = Workload.subjectOf(nth)
+    const request = Eraser.erase(subject, { running: "cancel", who: "operator" })
+    return Effect.gen(this, function* () {
+      for (let isDone = false; !isDone; ) {
+        const before = history.unerased(digestOf(subject))
+        isDone = (yield* this.untilAnswered(pod, request)).done
+        const after = new Set(isDone ? history.unerased(digestOf(subject)) : [])
+        for (const job of before)
+          if (after.has(job)) history.report("erased", job, "is not erased, but its erasure ended")
+        trace.note("client", `subject ${nth} is ${isDone ? "erased" : "not erased yet"}`)
+        if (!isDone && this.options.site.faults.areOver) return
+        yield* Effect.sleep(isDone ? 0 : "900 millis")
+      }
+    }).pipe(Effect.orDie)
+  }
+
+  /** Erases the subjects again after all jobs have ended: nothing can store more of them. */
+  endErasures({ steps }: Plan): Effect.Effect<void> {
+    const { history } = this.options.site.checker
+    const subjects = steps.flatMap((step) => (step._tag === "Erase" ? [step.nth] : []))
+    const each = (nth: number) =>
+      Effect.map(this.erase(nth, undefined), () => {
+        for (const job of history.unerased(digestOf(Workload.subjectOf(nth))))
+          history.report("erased", job, "has ended and cannot be erased")
+      })
+    return Effect.forEach(subjects, each, { discard: true })
   }
 
   private operate(act: "Cancel" | "Requeue" | "RunNow", nth: number, pod: string | undefined): Effect.Effect<void> {
@@ -311,18 +352,17 @@ export class PlanRunner<R> {
   }
 
   /** Sends a request to one pod after another until one answers, or on the client's own connection. */
-  private untilAnswered<I extends Ports, S, A, E extends { readonly _tag: string }>(
+  private untilAnswered<A, E extends { readonly _tag: string }>(
     first: string | undefined,
-    tag: Context.Tag<I, S>,
-    request: (service: S) => Effect.Effect<A, E>
+    request: Effect.Effect<A, E, Ports>
   ): Effect.Effect<A, E> {
     const { pods, ports } = this.options
     const all = [...pods.values()]
     const start = all.findIndex(({ name }) => name === first)
-    if (start < 0) return untilReachable(request(Context.get(ports, tag)))
+    if (start < 0) return untilReachable(Effect.provide(request, ports))
     return Effect.gen(function* () {
       for (let turn = start; ; turn += 1) {
-        const answer = yield* all[turn % all.length]?.request(Effect.flatMap(tag, request)) ?? Effect.succeedNone
+        const answer = yield* all[turn % all.length]?.request(request) ?? Effect.succeedNone
         const error = Option.flatMap(answer, Exit.causeOption).pipe(Option.flatMap(Cause.failureOption))
         if (Option.isSome(answer) && Exit.isSuccess(answer.value)) return answer.value.value
         if (Option.isSome(error) && error.value._tag !== "DatabaseUnavailable") return yield* Effect.fail(error.value)

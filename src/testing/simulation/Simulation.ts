@@ -6,6 +6,7 @@ import type { Schedule } from "../../schedule/Schedule.js"
 import * as Chapters from "./Chapters.js"
 import type { Invariant } from "./Invariant.js"
 import * as Invariants from "./Invariants.js"
+import * as ErasureInvariants from "./invariants/ErasureInvariants.js"
 import * as ExecutionInvariants from "./invariants/ExecutionInvariants.js"
 import * as WorkloadInvariants from "./invariants/WorkloadInvariants.js"
 import * as Plan from "./Plan.js"
@@ -60,10 +61,14 @@ export interface SimulationOptions<R> {
   readonly tamper?: SimulationRun.RunSpec<R>["tamper"]
 }
 
-type Setup<R> = Pick<
-  SimulationRun.RunSpec<R>,
-  "worker" | "handlersFor" | "jobs" | "queues" | "invariants" | "releases" | "hasRemote" | "drainTimeout"
->
+interface Setup<R>
+  extends Pick<
+    SimulationRun.RunSpec<R>,
+    "worker" | "handlersFor" | "jobs" | "queues" | "invariants" | "releases" | "hasRemote" | "drainTimeout"
+  > {
+  /** How many subjects the jobs have. */
+  readonly subjects: number
+}
 
 /** The built-in workload. */
 const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
@@ -85,9 +90,10 @@ const defaultWorkload = (options: SimulationOptions<never>): Setup<Ports> => {
             options.jobs ?? Plan.size(seed).jobs
           ),
     queues: { ...Workload.queues, ...(hasRemote ? Workload.remoteQueues : {}), ...options.queues },
-    invariants: [...WorkloadInvariants.all, ...ExecutionInvariants.all],
+    invariants: [...WorkloadInvariants.all, ...ExecutionInvariants.all, ...ErasureInvariants.all],
     releases: Chapters.arePinned(seed),
     hasRemote,
+    subjects: typeof options.jobs === "object" ? 0 : Workload.subjectsOf(seed),
     drainTimeout: Duration.toMillis(options.drainTimeout ?? "10 minutes"),
     handlersFor: ({ actor, isCalm, now, pod, checker }) =>
       Workload.handlers({
@@ -116,6 +122,7 @@ const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: Simulation
   invariants: [],
   releases: false,
   hasRemote: false,
+  subjects: 0,
   drainTimeout: Duration.toMillis(options.drainTimeout ?? "1 day"),
   handlersFor: ({ actor, checker }) =>
     handlers.map((handler) => WatchedHandler.of(handler, { actor, checker, mayWait: true }))
@@ -137,6 +144,7 @@ export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Rep
       queues: [...setup.worker.queues],
       viaEntryPoints: handlers === undefined,
       remoteQueue: setup.hasRemote ? Workload.remoteQueue : undefined,
+      subjects: setup.subjects,
       faultPlan: options.faults ?? {}
     })
   const spec: SimulationRun.RunSpec<R> = {

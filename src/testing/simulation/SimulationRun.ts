@@ -20,7 +20,6 @@ import { MinuteBuckets } from "../../history/MinuteBuckets.js"
 import { isExecution, type JobRow } from "../../queue/JobRowMemory.js"
 import { JobsMemory } from "../../queue/JobsMemory.js"
 import type { QueueSettingsPatch } from "../../queue/settings/QueueSettings.js"
-import type { Execution } from "../../queue/workflow/Execution.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type * as RateLimitsMemory from "../../rate-limits/RateLimitsMemory.js"
 import { Storage } from "../../uploads/Storage.js"
@@ -151,6 +150,7 @@ export const play = <R>(spec: RunSpec<R>, runtime: Runtime.Runtime<R>): Effect.E
       checker.history.calm = calmPeriod
       const waited = yield* untilDrained(checker, spec.drainTimeout)
       yield* Fiber.interruptAll([operator, worker])
+      yield* planRunner.endErasures(plan)
       calmPeriod.until = scheduler.clock.now
       yield* Effect.forEach(pods.values(), (pod) => pod.retire, { concurrency: "unbounded", discard: true })
       yield* Effect.sleep(stopMillis)
@@ -211,10 +211,10 @@ const shownOf = (
   Effect.gen(function* () {
     const { show, streams: reader } = Context.get(tables, Workflows)
     const streams = new Map<JobId, ReadonlyArray<unknown>>()
-    const executions = new Map<JobId, Pick<Execution, "values" | "tags">>()
+    const executions: Map<JobId, NonNullable<ReturnType<Ending["executions"]["get"]>>> = new Map()
     for (const { id } of rows.filter(isExecution)) {
-      const { streams: written, tags, values } = yield* show(id)
-      executions.set(id, { values, tags })
+      const { deferreds, heartbeats, steps, streams: written, tags, values } = yield* show(id)
+      executions.set(id, { values, tags, steps, others: deferreds.length + heartbeats.length + written.length })
       for (const { name, state } of written) {
         const page = yield* reader.read({ job: id, name, generation: undefined, number: 0 })
         if (state === "done") streams.set(id, page.chunks)

@@ -11,6 +11,7 @@ import { MinuteBuckets } from "../../history/MinuteBuckets.js"
 import * as MinuteBucketsMemory from "../../history/MinuteBucketsMemory.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { Batches } from "../../queue/batch/Batches.js"
+import { Erasure } from "../../queue/erasure/Erasure.js"
 import { Events } from "../../queue/events/Events.js"
 import { DirectHandoff } from "../../queue/handoff/DirectHandoff.js"
 import { JobAdmin } from "../../queue/JobAdmin.js"
@@ -45,6 +46,7 @@ type QueuePorts =
   | Operations
   | Batches
   | Events
+  | Erasure
   | Workflows
   | Kinds
   | Routes
@@ -126,6 +128,7 @@ export const over = (
     far(Operations),
     far(Batches),
     far(Events),
+    far(Erasure),
     Context.make(Workflows, workflowsOver(wire, Context.get(tables, Workflows))),
     far(Kinds),
     far(Routes),

@@ -100,7 +100,31 @@ export const jobsAndExecutions = (seed: number, count: number): ReadonlyArray<Jo
   const executions = WorkflowWorkload.areExecutions(seed, count)
   const execution = (n: number): JobSource =>
     Effect.map(Execution.job({ n }), (job) => WorkflowWorkload.executionJobOf(job, n))
-  return jobs(seed, count).map((source, index) => (executions[index] === true ? execution(index + 1) : source))
+  const all = plainJobs(seed, count).map((source, index) =>
+    executions[index] === true ? execution(index + 1) : source
+  )
+  return withSubjects(seed, all)
+}
+
+/** The subject of a person whose data an operator erases, which is in the `meta` of its jobs too. */
+export const subjectOf = (nth: number): string => `person ${nth}`
+
+/** How many subjects the jobs of a seed have. Seven of eight seeds have none, so that most seeds run without erasures. */
+export const subjectsOf = (seed: number): number => {
+  const dice = new Dice(digest("subjects", seed))
+  return dice.chance(0.875) ? 0 : dice.pick(1, 2)
+}
+
+/** Gives most jobs of a seed with subjects one of them. */
+const withSubjects = (seed: number, sources: ReadonlyArray<JobSource>): ReadonlyArray<JobSource> => {
+  const subjects = subjectsOf(seed)
+  if (subjects === 0) return sources
+  const dice = new Dice(digest("whose", seed))
+  return sources.map((source) => {
+    const subject = subjectOf(dice.whole(1, subjects + 1))
+    const isOwn = subject !== subjectOf(subjects + 1)
+    return Effect.map(source, (job) => (isOwn ? { ...job, subject, meta: { ...job.meta, about: subject } } : job))
+  })
 }
 
 /** The share of jobs that run outside of the pods. Seven of eight seeds have none: a seed with some takes a third longer. */
@@ -112,7 +136,10 @@ export const hasOutside = (seed: number): boolean => shareOutside(outsideDice(se
 const outsideDice = (seed: number) => new Dice(digest("outside", seed))
 
 /** Returns `count` random jobs for a seed. */
-export const jobs = (seed: number, count: number): ReadonlyArray<JobSource> => {
+export const jobs = (seed: number, count: number): ReadonlyArray<JobSource> =>
+  withSubjects(seed, plainJobs(seed, count))
+
+const plainJobs = (seed: number, count: number): ReadonlyArray<JobSource> => {
   const dice = new Dice(digest("jobs", seed))
   const outside = outsideDice(seed)
   const share = shareOutside(outside)

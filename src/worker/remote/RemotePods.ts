@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto"
-import { Clock, Context, Duration, Effect, Layer, Schedule } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
 import { type Assignment, type PodFacts, Pods, podsTopic, type RemotePod } from "../../cluster/Pods.js"
+import * as Batcher from "../../core/Batcher.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
+import * as CoalescingCache from "../../core/CoalescingCache.js"
 import type { PodId } from "../../core/Ids.js"
 import * as Kind from "../../core/Kind.js"
 import type { Loop } from "../../core/Loop.js"
@@ -38,6 +40,12 @@ export interface Served {
   readonly queues: ReadonlyArray<string>
   /** The kinds that it has handlers for; undefined if it takes every kind. */
   readonly kinds: ReadonlyArray<string> | undefined
+}
+
+/** A worker that has no row yet. */
+interface Newcomer {
+  readonly worker: RemoteWorker
+  readonly serves: Served
 }
 
 interface Held extends HeldJob {
@@ -157,32 +165,47 @@ const make = Effect.gen(function* () {
     })
 
   /** Kinds that only remote workers serve, so that jobs of them can be enqueued by name. */
-  const register = ({ queues: [first = Kind.defaults.queue] }: Served, given: ReadonlyArray<string>) =>
+  const register = (all: ReadonlyArray<Served>) =>
     Effect.gen(function* () {
-      const known = new Set((yield* kinds.all).map(({ name }) => name))
-      const made = given.flatMap(
-        (name): ReadonlyArray<RegisteredKind> =>
-          known.has(name)
-            ? []
-            : [{ name, queue: first, version: 1, attempts: Kind.defaults.attempts, onDead: undefined }]
-      )
-      if (made.length > 0) yield* kinds.register(made)
+      const given = new Map<string, RegisteredKind>()
+      for (const { kinds: names = [], queues } of all)
+        for (const name of names)
+          if (!given.has(name)) {
+            const queue = queues[0] ?? Kind.defaults.queue
+            given.set(name, { name, queue, version: 1, attempts: Kind.defaults.attempts, onDead: undefined })
+          }
+      if (given.size === 0) return
+      for (const { name } of yield* kinds.all) given.delete(name)
+      if (given.size > 0) yield* kinds.register([...given.values()])
     })
 
-  const introduce = (worker: RemoteWorker, serves: Served) =>
+  const introduce = (all: ReadonlyArray<Newcomer>) =>
     Effect.gen(function* () {
-      yield* queues.declare(serves.queues)
-      if (serves.kinds !== undefined) yield* register(serves, serves.kinds)
+      yield* queues.declare([...new Set(all.flatMap(({ serves }) => serves.queues))])
+      yield* register(all.map(({ serves }) => serves))
       yield* readSettings
-      yield* beat([worker])
-      yield* hints.publish(podsTopic, worker.facts.id)
+      yield* beat(all.map(({ worker }) => worker))
+      yield* hints.publish(podsTopic, "all")
       latch.open()
+      return all.map(() => Exit.void)
     })
 
+  // A fleet of workers that starts at once would otherwise wait for connections until they time out.
+  const newcomers = yield* Batcher.make<Newcomer, void, DatabaseError, never>({
+    maxWeight: 500,
+    capacity: 10_000,
+    gather: setImmediate,
+    isolate: ({ _tag }) => _tag !== "DatabaseUnavailable",
+    flush: introduce
+  })
+
+  const allKinds = yield* CoalescingCache.refreshed(kinds.all, "1 second")
   const kindsOf = (serves: Served) =>
     serves.kinds === undefined
-      ? Effect.map(kinds.all, (all) =>
-          all.flatMap(({ name, queue, workflow }) => (workflow !== true && serves.queues.includes(queue) ? [name] : []))
+      ? Effect.map(allKinds, ({ value }) =>
+          value.flatMap(({ name, queue, workflow }) =>
+            workflow !== true && serves.queues.includes(queue) ? [name] : []
+          )
         )
       : Effect.succeed(serves.kinds)
 
@@ -201,7 +224,7 @@ const make = Effect.gen(function* () {
       const worker = new RemoteWorker(facts, serves.kinds === undefined ? undefined : new Set(serves.kinds))
       const ready = yield* Effect.cached(
         // Requests that arrive meanwhile wait for it, so it does not end with the first one.
-        Effect.onError(Effect.uninterruptible(introduce(worker, serves)), () =>
+        Effect.onError(Effect.uninterruptible(newcomers.submit({ worker, serves })), () =>
           Effect.sync(() => void workers.delete(id))
         )
       )

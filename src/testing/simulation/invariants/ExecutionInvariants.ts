@@ -124,6 +124,7 @@ const asksKept: Invariant = {
     return [
       ...(history.reported.get("asks") ?? []),
       ...history.answers.flatMap(({ answer, asked, job }): ReadonlyArray<Finding> => {
+        if (history.erased.has(job)) return []
         const all = received(job) as ReadonlyArray<unknown>
         if (all.indexOf(asked) + 1 === answer && all.lastIndexOf(asked) + 1 === answer) return []
         const found = `answered ask ${asked} with ${JSON.stringify(answer)}, but has received ${JSON.stringify(all)}`
@@ -143,6 +144,7 @@ const shows = (name: string, promise: string, stageOf: (seen: Seen) => unknown):
       const stages = [...history.recorded.keys()].filter((key) => key.startsWith(`${row.id} set:stage`)).length
       const seen = history.ending?.executions.get(row.id)
       if (row.status !== "done" || stages === 0 || seen === undefined || stageOf(seen) === stages) return []
+      if (history.erased.has(row.id)) return []
       return [{ job: row.id, found: `${history.nameOf(row.id)} shows stage ${stageOf(seen)} in place of ${stages}` }]
     })
   ]

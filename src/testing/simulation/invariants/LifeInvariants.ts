@@ -82,7 +82,8 @@ export const oncePerKey: Invariant = {
       if (dedupe === undefined || holder === undefined || fresh === undefined || !history.isNewBy(call, fresh.id))
         return []
       const holderRow = history.rows.get(holder.id)
-      const isHeld = holderRow !== undefined && (holder.scope === "retained" || holderRow.finishedAt === undefined)
+      const isStored = holderRow !== undefined && !history.erased.has(holder.id)
+      const isHeld = isStored && (holder.scope === "retained" || holderRow.finishedAt === undefined)
       return isHeld
         ? [
             {

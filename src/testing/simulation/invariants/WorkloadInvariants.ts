@@ -5,8 +5,9 @@ import { accepts } from "../PushEndpoint.js"
 import { kinds, upstream } from "../Workload.js"
 import { overflow } from "./ClaimInvariants.js"
 
-const ofKind = (history: History, kind: string): ReadonlyArray<JobRow> =>
-  [...history.rows.values()].filter((row) => row.kind === kind)
+/** Jobs of a kind. Those that are erased, as they were before. */
+const ofKind = ({ erased, rows }: History, kind: string): ReadonlyArray<JobRow> =>
+  [...rows.values()].map((row) => erased.get(row.id) ?? row).filter((row) => row.kind === kind)
 
 const childWithParent: Invariant = {
   name: "rollback",
