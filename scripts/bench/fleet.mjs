@@ -1,7 +1,7 @@
 // `node scripts/bench/fleet.mjs [jobs] [rounds] [statements]`: CPU time per job with one and with three cells. The cells are
 // databases of one PostgreSQL server, so that the machine does the same work; a process stores jobs by key and runs them in every
 // cell. Three cells get as many jobs as one together, so that each has a third of its load, and then as many each. With
-// `statements` it prints how many statements that takes, which does not depend on the load of the machine.
+// `statements` it prints how many statements that takes, and how many of them the server plans, which depends less on the load.
 import { loadavg } from "node:os"
 import pg from "pg"
 import { z } from "zod"
@@ -24,7 +24,8 @@ const cpu = (client) => {
 
 const statements = `select case when query ~ 'insert into nightshift.job\\M' then 'store' when query ~ '^\\s*with entered' then 'claim'
       when query ~ '^\\s*with lock_wait' then 'end' else 'other' end as statement,
-    round(1000 * sum(calls) / $1, 1)::float8 as "per 1,000 jobs", round(sum(rows) / sum(calls))::int as rows
+    round(1000 * sum(calls) / $1, 1)::float8 as "per 1,000 jobs", round(sum(rows) / sum(calls))::int as rows,
+    round(1000 * sum(plans) / $1, 1)::float8 as "plans per 1,000 jobs"
   from pg_stat_statements group by 1 order by 1`
 
 /** Stores and runs jobs in this many cells, `calls` at a time. Returns microseconds of CPU time per job. */
@@ -87,6 +88,7 @@ await client.connect()
 if (isCounting) {
   await client.query("create extension pg_stat_statements")
   await client.query("alter role current_user set pg_stat_statements.track = 'top'")
+  await client.query("alter role current_user set pg_stat_statements.track_planning = on")
 }
 /** Cells, and calls that store jobs at a time. */
 const settings = { one: [1, 1], shared: [3, 1], each: [3, 3] }
