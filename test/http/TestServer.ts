@@ -83,8 +83,9 @@ export interface Answer {
 const ignore = () => {}
 
 /** Sends requests that `fetch` does not allow: any Host header, bodies without a length. */
-export const ask = (url: string, method: string, { body, headers, json, token }: Asked): Promise<Answer> =>
+export const ask = (url: string, method: string, asked: Asked): Promise<Answer> =>
   new Promise((resolve, reject) => {
+    const { body, headers, json, token } = asked
     const sent = json === undefined ? (body ?? "") : JSON.stringify(json)
     const pieces = typeof sent === "string" || Buffer.isBuffer(sent) ? [Buffer.from(sent)] : sent
     const length = pieces.length === 1 ? { "content-length": String(pieces[0]?.length ?? 0) } : {}
@@ -97,7 +98,11 @@ export const ask = (url: string, method: string, { body, headers, json, token }:
         ...headers
       }
     })
-    request.on("error", reject)
+    request.on("error", (error: NodeJS.ErrnoException) => {
+      // A server closes an idle connection even if a request is on its way to it.
+      if (request.reusedSocket && error.code === "ECONNRESET") resolve(ask(url, method, asked))
+      else reject(error)
+    })
     // A server that answered early closes the connection during the rest of the body; that error belongs to no request.
     request.on("socket", (socket) => {
       if (!socket.listeners("error").includes(ignore)) socket.on("error", ignore)
