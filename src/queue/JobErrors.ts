@@ -36,7 +36,7 @@ export class JobNotInState extends Expected<JobNotInState>(409, { code: "JOB_STA
   movingFrom: Schema.optional(Schema.String)
 }) {
   override get message(): string {
-    if (this.movingFrom !== undefined)
+    if (this.movingFrom !== undefined && this.allowed.includes(this.state))
       return `Job ${this.id} moves between two cells, which may both have it: ${this.act} needs a job that does not move. Run \`nightshift fleet move ${this.movingFrom}\` first, or cancel the job.`
     if (typeof this.erasedAt === "number")
       return `Job ${this.id} cannot run again: its data was erased on ${new Date(this.erasedAt).toISOString().slice(0, 10)}. Store a new job.`

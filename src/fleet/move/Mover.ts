@@ -11,7 +11,8 @@ import * as MoveSql from "./MoveSql.js"
 
 // Moves jobs between two cells in small steps, each of which can be repeated. A job is held in the cell that it leaves, then
 // copied, still held, to the other cell, then deleted in the first, and released in the second only if the first does not have
-// it. While both have it, the first one counts: an interrupted copy is replaced, unless it was changed later. At every moment one cell at most can start it.
+// it. While both have it, the first one counts: an interrupted copy is replaced, unless it was changed later. At every moment
+// one cell at most can start it.
 
 /** A cell and its database. */
 export interface Side {
