@@ -32,10 +32,19 @@ const createOn = (name: string, template: string) =>
     ? Effect.promise(() => createDatabase(inject("serverUrl"), workers, name))
     : administer(`create database ${name} template ${template} ${strategy}`)
 
+/** Waits up to 100 ms for sessions to end: the `end` of a pool returns earlier, and a session that is ended is an error of it. */
+const ended = (name: string) => `do $$ begin
+  for i in 1..20 loop
+    perform pg_stat_clear_snapshot();
+    exit when not exists (select from pg_stat_activity where datname = '${name}');
+    perform pg_sleep(0.005);
+  end loop;
+end $$`
+
 const drop = (name: string) =>
   isCitus
     ? Effect.promise(() => dropDatabase(inject("serverUrl"), workers, name))
-    : administer(`drop database if exists ${name} with (force)`)
+    : Effect.zipRight(administer(ended(name)), administer(`drop database if exists ${name} with (force)`))
 
 /** Host and port of a pooler in front of the server. */
 const pooler = process.env.TEST_POOLER
