@@ -101,7 +101,7 @@ const searchOver = (sealer: Sealer, inner: typeof JobSearch.Service): typeof Job
   get: (id) => Effect.flatMap(inner.get(id), sealer.read),
   list: (filter, page) => Effect.flatMap(inner.list(filter, page), sealer.read),
   find: (text) => Effect.flatMap(inner.find(text), sealer.read),
-  // Whoever waits uses the result: the rest of the job may stay sealed.
+  // A caller that waits uses only the result: the rest of the job may stay sealed.
   await: (id) => Effect.flatMap(inner.await(id), (job) => Effect.zipRight(sealer.readAll(job.result), sealer.read(job)))
 })
 
