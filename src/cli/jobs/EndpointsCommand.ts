@@ -230,7 +230,7 @@ const send = QueueCommand.make({
   run: ({ customer, data, endpoint, id, json, type }) =>
     Effect.gen(function* () {
       const transactions = yield* Transactions
-      const read = yield* EnqueueOptions.readPayload({ payload: data, payloadFile: undefined })
+      const read = yield* EnqueueOptions.readData(data)
       // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
       const sent = yield* transactions.run(Send.send({ type, endpoint, customer }, read, { id }))
       if (json) return yield* printJson({ sent })
