@@ -70,7 +70,7 @@ export const make = (schema: string) => {
     /** Erases the jobs `$1` at the time `$2`. Names of steps become numbers: they may be made of data. */
     erase: `
   with old as materialized (
-    select id, case when woken is not null then dedupe_key end as execution from ${schema}.job where id = any($1::uuid[])
+    select id, key, case when woken is not null then dedupe_key end as execution from ${schema}.job where id = any($1::uuid[])
   ), named as (
     select s.job_id, s.name, s.sequence as first from ${schema}.workflow_step s where s.job_id = any($1::uuid[])
     union all
@@ -94,6 +94,12 @@ export const make = (schema: string) => {
     update ${schema}.audit a set target = case when a.target = old.execution then 'erased:' || old.id else a.target end,
       reason = null, before = null, after = null
     from old where a.target in (old.id::text, old.execution)
+  ), endpoints as (
+    -- The key of a webhook is its endpoint, whose response may quote the webhook.
+    update ${schema}.endpoint e set last_error = null from old where e.id::text = old.key
+  ), endpoint_entries as (
+    update ${schema}.audit a set before = a.before - 'lastError', after = a.after - 'lastError'
+    from old where a.target = old.key and starts_with(a.act, 'endpoint.')
   )
   update ${schema}.job j set payload = 'null', result = null, progress = null, last_error = null, on_dead = null, key = null,
     history = (select jsonb_agg(h.entry - 'message' order by h.place) from jsonb_array_elements(j.history) with ordinality as h(entry, place)),
