@@ -143,23 +143,29 @@ export const patternsOf = (subject: string): readonly [string, string] => {
 
 /** Erases the places where operators have quoted a text. */
 export const quotes = (schema: string) => {
-  const inAudit = "target ~ $1 or reason ~ $1 or before::text ~ $2 or after::text ~ $2"
+  const values = "before::text ~ $2 or after::text ~ $2"
+  const ofSchedule = "starts_with(act, 'schedule.')"
+  // Entries about a schedule of the subject have its digest, or only its name.
+  const isAbout = `(${values} or ${ofSchedule}
+      and target in (select target from ${schema}.audit where ${ofSchedule} and (${values})))`
+  const inAudit = `target ~ $1 or reason ~ $1 or ${isAbout}`
   const inOperation = "finished_at is not null and (filter::text ~ $2 or reason ~ $1 or error ~ $1)"
   const inView = "name ~ $1 or filter::text ~ $2"
-  const unless = (column: string, pattern: string, instead = "null") =>
-    `${column} = case when ${column}::text ~ ${pattern} then ${instead} else ${column} end`
+  const without = (column: string, condition = `${column} ~ $1`) =>
+    `${column} = case when ${condition} then null else ${column} end`
   return {
     count: `
   select ((select count(*) from ${schema}.audit where ${inAudit}) + (select count(*) from ${schema}.operation where ${inOperation})
     + (select count(*) from ${schema}.saved_view where ${inView}))::int as count`,
     erase: `
   with entries as (
-    update ${schema}.audit set ${unless("target", "$1", "'erased'")}, ${unless("reason", "$1")}, ${unless("before", "$2")},
-      ${unless("after", "$2")}
+    update ${schema}.audit set reason = null, ${without("before", isAbout)}, ${without("after", isAbout)},
+      target = case when target ~ $1 or ${ofSchedule} and not exists (
+        select from ${schema}.schedule s where s.name = target) then 'erased' else target end
     where ${inAudit} returning 1
   ), operations as (
     -- Without the fields that quote it. The operation has ended: nothing reads the filter again.
-    update ${schema}.operation set ${unless("reason", "$1")}, ${unless("error", "$1")}, filter = case when filter is not null then (
+    update ${schema}.operation set ${without("reason")}, ${without("error")}, filter = case when filter is not null then (
       select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filter) f where f.value::text !~ $2) end
     where ${inOperation} returning 1
   ), views as (
