@@ -96,10 +96,10 @@ export const make = (schema: string) => {
     from old where a.target in (old.id::text, old.execution)
   ), endpoints as (
     -- The key of a webhook is its endpoint, whose response may quote the webhook.
-    update ${schema}.endpoint e set last_error = null from old where e.id::text = old.key
+    update ${schema}.endpoint e set last_error = null from old where e.id::text = old.key returning e.id
   ), endpoint_entries as (
     update ${schema}.audit a set before = a.before - 'lastError', after = a.after - 'lastError'
-    from old where a.target = old.key and starts_with(a.act, 'endpoint.')
+    from endpoints e where a.target = e.id::text
   )
   update ${schema}.job j set payload = 'null', result = null, progress = null, last_error = null, on_dead = null, key = null,
     history = (select jsonb_agg(h.entry - 'message' order by h.place) from jsonb_array_elements(j.history) with ordinality as h(entry, place)),
