@@ -20,14 +20,22 @@ alter table upload add column subject text;
 create index batch_subject on batch (subject) where subject is not null;
 create index upload_subject on upload (subject) where subject is not null;
 
--- What the `meta` of a job says about its subject, which the caller names: meta => subject('customer:42') in enqueue().
+-- What the `meta` of a job says about its subject, which the caller names: meta => subject('customer:42') in enqueue() and publish().
+-- Empty without one.
 create function subject(name text) returns jsonb
-language sql immutable strict parallel safe
-begin atomic
-  select jsonb_build_object('subjectDigest', encode(sha256(convert_to($1, 'UTF8')), 'hex'));
-end;
+language plpgsql immutable parallel safe
+set search_path from current
+as $$
+begin
+  -- Erasure takes no others.
+  if length(subject.name) not between 1 and 512 then
+    raise exception 'subject must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  return subject_meta(encode(sha256(convert_to(subject.name, 'UTF8')), 'hex'));
+end
+$$;
 
--- The same for a digest. Empty without one.
+-- The same for a digest.
 create function subject_meta(digest text) returns jsonb
 language sql immutable parallel safe
 begin atomic

@@ -232,8 +232,9 @@ end
 $$;
 
 -- Publishes an event in the caller's transaction and returns its id; for triggers and for programs without the client. If an event
--- with this name and `id` exists, it returns the id of that one and stores nothing. Pods are notified when the transaction commits.
-create function publish(name text, data jsonb, key text default null, id text default null) returns uuid
+-- with this name and `id` exists, it returns the id of that one and stores nothing. `meta` is for the subject, as in enqueue(): an
+-- event has no other meta. Pods are notified when the transaction commits.
+create function publish(name text, data jsonb, key text default null, id text default null, meta jsonb default null) returns uuid
 language plpgsql
 set search_path from current
 as $$
@@ -273,8 +274,13 @@ begin
   if length(publish.id) not between 1 and 256 then
     raise exception 'id must be 1 to 256 characters long' using errcode = 'invalid_parameter_value';
   end if;
+  if publish.meta <> subject_meta(publish.meta->>'subjectDigest') then
+    raise exception 'meta of an event can only have a subject' using errcode = 'invalid_parameter_value',
+      hint = 'Pass meta => subject(''customer:42''), and all else in data.';
+  end if;
   return publish_events(jsonb_build_object('now', now_ms, 'notify', true, 'events', jsonb_build_array(jsonb_build_object(
-    'id', new_id, 'name', publish.name, 'data', publish.data, 'key', publish.key, 'own_id', publish.id))))
+    'id', new_id, 'name', publish.name, 'data', publish.data, 'key', publish.key, 'own_id', publish.id,
+    'subject', publish.meta->>'subjectDigest'))))
     ->'events'->0->>'id';
 end
 $$;

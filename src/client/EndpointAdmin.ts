@@ -48,6 +48,8 @@ export interface RotateOptions {
 export interface SendOptions {
   /** Names the webhook, up to 256 characters: a second one with the same id is not sent to the same endpoint. [none] */
   readonly id?: string | undefined
+  /** Whose data the webhook has, such as `customer:42`. Only a digest is stored; `shift.erase` removes the data of a subject. [none] */
+  readonly subject?: string | undefined
   /** Your own transaction. The webhook is sent once it commits. [none] */
   readonly tx?: Transaction | undefined
 }
@@ -88,7 +90,7 @@ const newEndpoint = namesOf<NewEndpoint>({ url: 0, customer: 0, description: 0, 
 const patchNames = namesOf<EndpointPatch>({ url: 0, description: 0, types: 0 })
 const filterNames = namesOf<EndpointFilter>({ limit: 0, customer: 0, standing: 0 })
 const rotateNames = namesOf<RotateOptions>({ keep: 0, secret: 0 })
-const sendNames = namesOf<SendOptions>({ id: 0, tx: 0 })
+const sendNames = namesOf<SendOptions>({ id: 0, subject: 0, tx: 0 })
 const toNames = namesOf<SendTo>({ type: 0, endpoint: 0, customer: 0 })
 
 const isStanding = Schema.is(standings)
@@ -141,7 +143,7 @@ export const make = ({ run }: Engine<Ports>): EndpointAdmin => {
       checkKnown(to, toNames, "a field of the first argument of send")
       checkKnown(options, sendNames, "an option of send")
       const inside = options.tx === undefined ? undefined : statementsOf(options.tx)
-      return run(Webhook.send(to, data, { id: options.id }, inside))
+      return run(Webhook.send(to, data, { id: options.id, subject: options.subject }, inside))
     }
   }
 }

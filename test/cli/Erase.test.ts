@@ -26,14 +26,16 @@ describe("nightshift erase", () => {
       const [, id = ""] = /^enqueued (\S+)\n$/.exec((yield* run(...enqueue, "--key", "Ada")).stdout) ?? []
       yield* run(...enqueue, "--delay", "1h")
       expect((yield* run("publish", "heard", "--data", '"Ada"', "--subject", "customer:42")).code).toBe(0)
+      yield* run("endpoints", "create", "https://customer.example.org/hooks")
+      expect((yield* run("endpoints", "send", "paid", "--data", '"Ada"', "--subject", "customer:42")).code).toBe(0)
       // In SQL the subject is a part of meta.
       yield* query(`select nightshift.enqueue('greet', '"Ada"', force => true,
         meta => '{"source": "sql"}' || nightshift.subject('customer:42'))`)
       const shown = (yield* erase()).stdout
-      expect(shown).toMatch(/\njobs, scheduled +1\njobs, pending +2\n/)
+      expect(shown).toMatch(/\njobs, scheduled +1\njobs, pending +3\n/)
       expect(shown).toMatch(/\nevents +1\n\nNothing was changed\. Add --yes/)
       expect(JSON.parse((yield* erase("--dry-run", "--json")).stdout)).toMatchObject({
-        found: { states: { pending: 2 } }
+        found: { states: { pending: 3 } }
       })
 
       // A pod that has just been killed.
@@ -42,7 +44,7 @@ describe("nightshift erase", () => {
       const late = yield* erase("--yes", "--deadline", "0s")
       expect(late).toMatchObject({
         code: 1,
-        stdout: "erased 2 jobs, 1 event\n",
+        stdout: "erased 3 jobs, 1 event\n",
         stderr: expect.stringContaining(`greet (job ${id}) runs: its data is still stored.`)
       })
       expect(JSON.parse((yield* erase("--yes", "--running", "skip", "--json")).stdout)).toMatchObject({
@@ -56,7 +58,7 @@ describe("nightshift erase", () => {
         stdout: expect.stringMatching(/^erased 1 job\nDead row/)
       })
       const jobs = yield* query("select payload, key, meta ? 'subjectErasedAt' as erased from nightshift.job")
-      expect(jobs).toEqual(Array.from({ length: 3 }, () => ({ payload: null, key: null, erased: true })))
+      expect(jobs).toEqual(Array.from({ length: 4 }, () => ({ payload: null, key: null, erased: true })))
       expect(yield* run("jobs", "show", id)).toMatchObject({ stdout: expect.stringMatching(/^payload +erased on 20/m) })
       expect(yield* run("jobs", "requeue", id)).toMatchObject({
         code: 1,

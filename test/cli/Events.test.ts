@@ -12,8 +12,12 @@ describe("nightshift publish and events", () => {
       const run = (...args: ReadonlyArray<string>) => Nightshift.call(args, { cwd, env })
       expect((yield* run("events", "list")).stdout).toBe("No events.\n")
       expect((yield* run("publish", "unheard")).stdout).toMatch(/^published \S+: no subscriber matches it/)
-      const bad = yield* run("publish", "unheard", "--data", "{")
-      expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining("--data is not valid JSON") })
+      for (const command of ["publish", "endpoints send"]) {
+        const refused = (data: string) => run(...command.split(" "), "unheard", "--data", data)
+        const bad = expect.stringMatching(/^nightshift: --data is not valid JSON/)
+        expect(yield* refused("{")).toMatchObject({ code: 2, stderr: bad })
+        expect((yield* refused('{"n":9007199254740993}')).stderr).toContain("nightshift: data.n is 9007199254740993")
+      }
       const client = new pg.Client({ connectionString: env.DATABASE_URL })
       yield* Effect.promise(() => client.connect())
       yield* Effect.promise(() =>

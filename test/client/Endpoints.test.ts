@@ -3,6 +3,8 @@ import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "vitest"
 import { connect, InvalidOptionError, webhookHandler, worker } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
+import { reading } from "../gateway/PushEndpoint.js"
+import { dump, linesWith } from "../support/Dump.js"
 import { useDatabase } from "./ClientDatabase.js"
 
 const url = "https://customer.example.org/hooks"
@@ -38,24 +40,34 @@ describe("endpoints of a shift", () => {
   })
 })
 
+/** Runs a test with the server of a customer. */
+const withServer = async (listener: Http.RequestListener, run: (url: string) => Promise<void>) => {
+  const server = Http.createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  process.env.HTTP_HANDLER_ALLOW = "127.0.0.1"
+  try {
+    await run(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+  } finally {
+    delete process.env.HTTP_HANDLER_ALLOW
+    server.close()
+    server.closeAllConnections()
+  }
+}
+
 describe("endpoints on PostgreSQL", () => {
   const database = useDatabase()
 
   it("get what a committed transaction sent, and are disabled with an audit entry when they are gone", async () => {
     const received: Array<string> = []
-    const server = Http.createServer((request, response) => {
+    const listener: Http.RequestListener = (request, response) => {
       received.push(String(request.headers["webhook-id"]))
       request.resume()
       response.writeHead(received.length === 1 ? 200 : 410).end()
-    })
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-    process.env.HTTP_HANDLER_ALLOW = "127.0.0.1"
-    try {
+    }
+    await withServer(listener, async (url) => {
       await using shift = await connect(database.url(), { log: false })
       await using _worker = await worker(shift, { handlers: [webhookHandler()], log: false })
-      const { id } = await shift.endpoints.create({
-        url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
-      })
+      const { id } = await shift.endpoints.create({ url })
       const client = await database.pool().connect()
       const send = async (end: "commit" | "rollback") => {
         await client.query("begin")
@@ -73,10 +85,30 @@ describe("endpoints on PostgreSQL", () => {
       expect(await shift.endpoints.get(id)).toMatchObject({ disabledBecause: "gone", failures: 1 })
       const { rows } = await database.pool().query("select who, act, target, reason from nightshift.audit")
       expect(rows).toEqual([{ who: "nightshift", act: "endpoint.disable", target: id, reason: "gone" }])
-    } finally {
-      delete process.env.HTTP_HANDLER_ALLOW
-      server.close()
-      server.closeAllConnections()
-    }
+    })
+  })
+
+  it("forget the webhooks of an erased subject, and what was answered to them", async () => {
+    const [marker, subject] = ["Ada Lovelace", "customer:ada"]
+    const listener = reading(({ body }, response) => {
+      response.writeHead(410).end(`unknown: ${JSON.parse(body).data.name}`)
+    })
+    await withServer(listener, async (url) => {
+      await using shift = await connect(database.url(), { log: false })
+      await using _worker = await worker(shift, { handlers: [webhookHandler()], log: false })
+      const { id } = await shift.endpoints.create({ url, customer: "acme" })
+      const to = { type: "greeting", endpoint: id }
+      const [sent] = await shift.endpoints.send(to, { name: marker }, { subject })
+      await expect(shift.result(sent?.id ?? "", { timeout: "20s" })).rejects.toThrow(`unknown: ${marker}`)
+      const client = await database.pool().connect()
+      const linesOf = async () => new Set(linesWith(await dump(client), marker).map((line) => line.split(" ")[0]))
+      expect(await linesOf()).toEqual(new Set(["audit", "endpoint", "job"]))
+      expect(await shift.erase(subject)).toMatchObject({ erased: { jobs: 1 }, done: true })
+      expect(await linesOf()).toEqual(new Set())
+      client.release()
+      expect(await shift.endpoints.get(id)).toMatchObject({ disabledBecause: "gone", lastError: undefined })
+      await expect(shift.endpoints.send(to, 1, { subject: "" })).rejects.toMatchObject({ option: "subject" })
+      await expect(shift.endpoints.send(to, "\0")).rejects.toThrow("data must not contain NUL")
+    })
   })
 })

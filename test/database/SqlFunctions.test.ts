@@ -48,6 +48,7 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
     `nightshift.publish('order.paid', '{}', id => 'one')`,
     "select 1 from nightshift.event where own_id = 'one'"
   ],
+  subject: [`nightshift.subject('customer:42')`, "select 1 where nightshift.subject('customer:42') ? 'subjectDigest'"],
   publish_events: [
     `nightshift.publish_events('{"now": 0, "events": [{"id": "0198c0de-0000-7000-8000-000000000004", "name": "order.paid",
       "data": {"order": 1}}]}')`,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Option, Redacted, Schedule } from "effect"
+import { digestOf } from "../../src/database/SubjectText.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as RawClient from "../support/RawClient.js"
 import { type Answer, adminToken, backends, TestServer, viewerToken } from "./TestServer.js"
@@ -10,6 +11,7 @@ interface Job {
   readonly deadline: string
   readonly attempt: number
   readonly payload: unknown
+  readonly meta: unknown
 }
 
 const worker = { id: "one", name: "shouter", runtime: "python 3.12", host: "box", pid: 7 }
@@ -80,6 +82,27 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
       expect(text).toContain("warn")
       expect(text).not.toContain("sesame")
     }).pipe(Effect.provide(layer({ mask: ["password"] })))
+  )
+
+  it.scopedLive("shows a worker the subject of its job, and erases what it reported and stored", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const [subject, marker] = ["customer:42", "Ada Lovelace"]
+      const id = yield* enqueue(marker, { subject })
+      const job = yield* claimOne()
+      expect(job.meta).toEqual({ subjectDigest: digestOf(subject) })
+      const next = yield* enqueue(marker, { meta: job.meta, delay: "1h" })
+      yield* heartbeat(job, { progress: { for: marker } })
+      yield* finish(job, { outcome: "dead", error: `no ${marker}`, log: [{ message: `hello ${marker}` }] })
+      const erased = yield* admin("POST", "/api/v1/erase", { json: { subject } })
+      expect(erased.json).toMatchObject({ erased: { jobs: 2 }, done: true })
+      for (const path of [id, next, `${id}/logs`])
+        expect((yield* admin("GET", `/api/v1/jobs/${path}`)).text).not.toContain(marker)
+      expect((yield* finish(job, { outcome: "done", log: [{ message: marker }] })).status).toBe(200)
+      expect((yield* heartbeat(job, { progress: marker })).json).toMatchObject({ stop: [{ reason: "lost" }] })
+      for (const path of [id, `${id}/logs`])
+        expect((yield* admin("GET", `/api/v1/jobs/${path}`)).text).not.toContain(marker)
+    }).pipe(Effect.provide(layer()))
   )
 
   it.scopedLive("waits for a job", () =>

@@ -224,15 +224,16 @@ const send = QueueCommand.make({
     data: Input.optional(Input.text, "The data as JSON (default {}); - reads it from standard input."),
     endpoint: Input.optional(Input.text, "Send only to this endpoint."),
     customer: Input.optional(Input.text, "Send to the endpoints of this customer; those without one if omitted."),
+    subject: EnqueueOptions.subject,
     id: Input.optional(Input.text, "The webhook's id. Set it to make retries of this command safe.")
   },
   examples: { "nightshift endpoints send ping --endpoint <id>": "test an endpoint" },
-  run: ({ customer, data, endpoint, id, json, type }) =>
+  run: ({ customer, data, endpoint, id, json, subject, type }) =>
     Effect.gen(function* () {
       const transactions = yield* Transactions
-      const read = yield* EnqueueOptions.readPayload({ payload: data, payloadFile: undefined })
+      const read = yield* EnqueueOptions.readData(data)
       // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
-      const sent = yield* transactions.run(Send.send({ type, endpoint, customer }, read, { id }))
+      const sent = yield* transactions.run(Send.send({ type, endpoint, customer }, read, { id, subject }))
       if (json) return yield* printJson({ sent })
       if (sent.length === 0)
         return yield* Console.log("No endpoint wants this type. List them: nightshift endpoints list.")

@@ -42,7 +42,7 @@ type Given = Input.Given<typeof options>
 const readMeta = (text: string | undefined) =>
   Effect.gen(function* () {
     if (text === undefined) return undefined
-    const meta = yield* EnqueueOptions.parsePayload(text, "--meta")
+    const meta = yield* EnqueueOptions.parseOption("meta", text)
     return Predicate.isRecord(meta)
       ? meta
       : yield* new UsageError({

@@ -30,29 +30,30 @@ const readStdin = async (): Promise<string> => {
   for await (const chunk of process.stdin) {
     bytes += chunk.length
     // Stop reading early. The factor of 2 leaves room for whitespace, which does not count towards the payload limit.
-    if (bytes > 2 * limits.payloadBytes) throw new Error("it exceeds the maximum payload size of 1 MiB")
+    if (bytes > 2 * limits.payloadBytes) throw new Error("it exceeds the maximum size of 1 MiB")
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString("utf8")
 }
 
-const reading = (where: string, read: () => Promise<string>) =>
+const reading = (field: string, where: string, read: () => Promise<string>) =>
   Effect.tryPromise({
     try: read,
     catch: (error) =>
       new UsageError({
-        message: `Cannot read the payload from ${where}: ${error instanceof Error ? error.message : error}.`
+        message: `Cannot read the ${field} from ${where}: ${error instanceof Error ? error.message : error}.`
       })
   })
 
-/** Parses JSON text and names its source in errors. */
-export const parsePayload = (text: string, where: string): Effect.Effect<unknown, UsageError> =>
+/** Parses JSON text. Errors name its source, or the part of the field that would change. */
+const parse = (field: string, text: string, where: string): Effect.Effect<unknown, UsageError> =>
   Effect.suspend(() => {
     try {
       const value: unknown = JSON.parse(text)
       const lost = JsonNumbers.lostIn(text)
       if (lost === undefined) return Effect.succeed(value)
-      return new UsageError({ message: `${fieldAt(lost.path)} ${JsonNumbers.reasonOf(lost)}.` })
+      const at = fieldAt(lost.path).replace(/^payload/, field)
+      return new UsageError({ message: `${at} ${JsonNumbers.reasonOf(lost)}.` })
     } catch (error) {
       return new UsageError({
         message: `${where} is not valid JSON: ${error instanceof Error ? error.message : error}.`
@@ -60,13 +61,23 @@ export const parsePayload = (text: string, where: string): Effect.Effect<unknown
     }
   })
 
-/** Reads and parses the payload. `option` is the name of the option that has it. */
-export const readPayload = ({ payload, payloadFile }: Input.Given<typeof payloadSource>, option = "--payload") =>
+/** Parses the JSON of the option that is named like the field. */
+export const parseOption = (field: "payload" | "data" | "meta", text: string): Effect.Effect<unknown, UsageError> =>
+  parse(field, text, `--${field}`)
+
+const fromStdin = (field: string) =>
+  Effect.flatMap(reading(field, "standard input", readStdin), (text) => parse(field, text, "Standard input"))
+
+/** Reads and parses `--data`. */
+export const readData = (text = "{}"): Effect.Effect<unknown, UsageError> =>
+  text === "-" ? fromStdin("data") : parseOption("data", text)
+
+/** Reads and parses the payload. */
+export const readPayload = ({ payload, payloadFile }: Input.Given<typeof payloadSource>) =>
   Effect.gen(function* () {
     yield* notBoth("--payload", "--payload-file", payload !== undefined && payloadFile !== undefined)
-    if (payload === "-" || payloadFile === "-") {
-      return yield* parsePayload(yield* reading("standard input", readStdin), "Standard input")
-    }
-    if (payloadFile === undefined) return yield* parsePayload(payload ?? "{}", option)
-    return yield* parsePayload(yield* reading(payloadFile, () => readFile(payloadFile, "utf8")), payloadFile)
+    if (payload === "-" || payloadFile === "-") return yield* fromStdin("payload")
+    if (payloadFile === undefined) return yield* parseOption("payload", payload ?? "{}")
+    const text = yield* reading("payload", payloadFile, () => readFile(payloadFile, "utf8"))
+    return yield* parse("payload", text, payloadFile)
   })

@@ -67,7 +67,9 @@ const erase = (given: {
     else yield* Console.log(`erased ${nounsOf(pass.erased)}`)
     if (pass.done) {
       if (!given.json && Eraser.totalOf(pass.erased) > 0)
-        yield* Console.log("Dead row versions stay until the next vacuum, and backups as long as you keep them.")
+        yield* Console.log(
+          "Dead row versions and planner statistics stay until the next vacuum analyze, and backups as long as you keep them."
+        )
       return
     }
     const open = pass.unfinished.map(

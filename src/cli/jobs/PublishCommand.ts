@@ -35,7 +35,7 @@ export const command = QueueCommand.make({
     Effect.gen(function* () {
       const event = {
         name,
-        data: yield* EnqueueOptions.readPayload({ payload: data, payloadFile: undefined }, "--data"),
+        data: yield* EnqueueOptions.readData(data),
         key,
         subject,
         id

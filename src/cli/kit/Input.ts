@@ -1,6 +1,7 @@
 import { type Duration, Either, Option, Schema } from "effect"
 import * as DurationText from "../../core/DurationText.js"
 import * as HttpUrl from "../../core/HttpUrl.js"
+import * as JsonNumbers from "../../core/JsonNumbers.js"
 import * as Instant from "../../http/Instant.js"
 
 // The arguments and options of a command: a type of value, how often it may be given, and one sentence about it.
@@ -31,7 +32,15 @@ export const parsed = <A>(parse: (text: string) => Option.Option<A>, rule: strin
 
 export const duration: Value<Duration.Duration> = parsed(DurationText.parse, `must be ${DurationText.expected}`)
 export const instant: Value<number> = parsed(Instant.parse, `must be ${Instant.expected}`)
-export const json: Value<unknown> = parsed(Option.liftThrowable(JSON.parse), "must be valid JSON")
+/** JSON whose numbers are stored as they are written. */
+export const json: Value<unknown> = {
+  shown: "text",
+  read: (text) =>
+    Either.flatMap(parsed(Option.liftThrowable(JSON.parse), "must be valid JSON").read(text), (value) => {
+      const lost = JsonNumbers.lostIn(text)
+      return lost === undefined ? Either.right(value) : Either.left(`has a number that ${JsonNumbers.reasonOf(lost)}`)
+    })
+}
 
 export const url: Value<URL> = parsed(
   (text) => Option.fromNullable(HttpUrl.parse(text)),

@@ -65,6 +65,7 @@ const SendRequest = Schema.Struct({
   data: Schema.Unknown.annotations({ description: "A JSON value, up to 1 MiB." }),
   endpoint: WireText.optional(described("Send only to this endpoint.")),
   customer: WireText.optional(described("Send to the endpoints of this customer; those without one if omitted.")),
+  subject: WireText.optional(WireText.Subject),
   id: WireText.optional(
     described("Makes the request safe to retry: a second webhook with this id is not sent to the same endpoint.")
   )
@@ -214,8 +215,8 @@ export const layer: Layer.Layer<
       )
       .handleRaw("send", ({ request }) =>
         Effect.gen(function* () {
-          const { data, id, ...to } = yield* Body.decoded(request, SendRequest, maxSendBytes)
-          const sent = yield* Effect.provide(send(to, data, { id }), services)
+          const { data, id, subject, ...to } = yield* Body.decoded(request, SendRequest, maxSendBytes)
+          const sent = yield* Effect.provide(send(to, data, { id, subject }), services)
           return HttpServerResponse.unsafeJson({ sent }, { status: 201 })
         })
       )

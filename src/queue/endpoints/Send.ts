@@ -31,6 +31,8 @@ export type { SendTo }
 export interface SendOptions {
   /** Names the webhook, up to 256 characters: a second one with the same id is not sent to the same endpoint. [none] */
   readonly id?: string | undefined
+  /** Whose data the webhook has, such as `customer:42`, for erasure. Only a digest is stored. [that of the job whose handler sends it] */
+  readonly subject?: string | undefined
 }
 
 /** A webhook that was stored for one endpoint. Its id is that of the job, and the same in every attempt. */
@@ -45,8 +47,9 @@ export type SendError = Job.EnqueueError | InvalidEndpoint | EndpointNotFound | 
 /** The limit of `SendOptions.id`. */
 const idCharacters = 256
 
+const invalid = (field: string, reason: string) => new InvalidEndpoint({ field, reason })
+
 const checked = ({ customer, endpoint, type }: SendTo, { id }: SendOptions) => {
-  const invalid = (field: string, reason: string) => new InvalidEndpoint({ field, reason })
   const badType = faultOfType(type)
   if (badType !== undefined) return invalid("type", badType)
   if (endpoint !== undefined && customer !== undefined)
@@ -78,11 +81,11 @@ export const send = (
     const { customer, endpoint, type } = to
     const targets =
       endpoint === undefined ? yield* endpoints.targets(customer, type) : [(yield* endpoints.get(endpoint)).id]
-    const { id } = options
+    const { id, subject } = options
     const jobs = yield* Effect.forEach(targets, (key) =>
       kind.job(
         { type, data },
-        { key, ...(id === undefined ? {} : { dedupe: { key: `${key} ${id}`, scope: "retained" } }) }
+        { key, subject, ...(id === undefined ? {} : { dedupe: { key: `${key} ${id}`, scope: "retained" } }) }
       )
     )
     const store = (part: ReadonlyArray<NewJob>) =>
@@ -93,4 +96,7 @@ export const send = (
     const stored = Effect.map(Effect.all(parts), (each) => each.flat())
     const all = yield* inside === undefined && parts.length > 1 ? transactions.run(stored) : stored
     return all.map((each, place) => ({ ...each, endpoint: targets[place] as string }))
-  })
+  }).pipe(
+    // The caller has passed data, and no job.
+    Effect.catchTag("InvalidJob", ({ field, reason }) => invalid(field.replace(/^payload/, "data"), reason))
+  )

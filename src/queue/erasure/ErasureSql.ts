@@ -70,7 +70,7 @@ export const make = (schema: string) => {
     /** Erases the jobs `$1` at the time `$2`. Names of steps become numbers: they may be made of data. */
     erase: `
   with old as materialized (
-    select id, case when woken is not null then dedupe_key end as execution from ${schema}.job where id = any($1::uuid[])
+    select id, key, case when woken is not null then dedupe_key end as execution from ${schema}.job where id = any($1::uuid[])
   ), named as (
     select s.job_id, s.name, s.sequence as first from ${schema}.workflow_step s where s.job_id = any($1::uuid[])
     union all
@@ -94,6 +94,12 @@ export const make = (schema: string) => {
     update ${schema}.audit a set target = case when a.target = old.execution then 'erased:' || old.id else a.target end,
       reason = null, before = null, after = null
     from old where a.target in (old.id::text, old.execution)
+  ), endpoints as (
+    -- The key of a webhook is its endpoint, whose response may quote the webhook.
+    update ${schema}.endpoint e set last_error = null from old where e.id::text = old.key returning e.id
+  ), endpoint_entries as (
+    update ${schema}.audit a set before = a.before - 'lastError', after = a.after - 'lastError'
+    from endpoints e where a.target = e.id::text
   )
   update ${schema}.job j set payload = 'null', result = null, progress = null, last_error = null, on_dead = null, key = null,
     history = (select jsonb_agg(h.entry - 'message' order by h.place) from jsonb_array_elements(j.history) with ordinality as h(entry, place)),
@@ -137,23 +143,29 @@ export const patternsOf = (subject: string): readonly [string, string] => {
 
 /** Erases the places where operators have quoted a text. */
 export const quotes = (schema: string) => {
-  const inAudit = "target ~ $1 or reason ~ $1 or before::text ~ $2 or after::text ~ $2"
+  const values = "before::text ~ $2 or after::text ~ $2"
+  const ofSchedule = "starts_with(act, 'schedule.')"
+  // Entries about a schedule of the subject have its digest, or only its name.
+  const isAbout = `(${values} or ${ofSchedule}
+      and target in (select target from ${schema}.audit where ${ofSchedule} and (${values})))`
+  const inAudit = `target ~ $1 or reason ~ $1 or ${isAbout}`
   const inOperation = "finished_at is not null and (filter::text ~ $2 or reason ~ $1 or error ~ $1)"
   const inView = "name ~ $1 or filter::text ~ $2"
-  const unless = (column: string, pattern: string, instead = "null") =>
-    `${column} = case when ${column}::text ~ ${pattern} then ${instead} else ${column} end`
+  const without = (column: string, condition = `${column} ~ $1`) =>
+    `${column} = case when ${condition} then null else ${column} end`
   return {
     count: `
   select ((select count(*) from ${schema}.audit where ${inAudit}) + (select count(*) from ${schema}.operation where ${inOperation})
     + (select count(*) from ${schema}.saved_view where ${inView}))::int as count`,
     erase: `
   with entries as (
-    update ${schema}.audit set ${unless("target", "$1", "'erased'")}, ${unless("reason", "$1")}, ${unless("before", "$2")},
-      ${unless("after", "$2")}
+    update ${schema}.audit set reason = null, ${without("before", isAbout)}, ${without("after", isAbout)},
+      target = case when target ~ $1 or ${ofSchedule} and not exists (
+        select from ${schema}.schedule s where s.name = target) then 'erased' else target end
     where ${inAudit} returning 1
   ), operations as (
     -- Without the fields that quote it. The operation has ended: nothing reads the filter again.
-    update ${schema}.operation set ${unless("reason", "$1")}, ${unless("error", "$1")}, filter = case when filter is not null then (
+    update ${schema}.operation set ${without("reason")}, ${without("error")}, filter = case when filter is not null then (
       select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(filter) f where f.value::text !~ $2) end
     where ${inOperation} returning 1
   ), views as (

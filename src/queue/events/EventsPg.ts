@@ -312,6 +312,10 @@ const make = Effect.gen(function* () {
                 select event, kind from ${windowed} where event = any(${erased}::uuid[])
                 order by kind, bucket, event for update) o where w.event = o.event and w.kind = o.kind`)
               yield* mapErrors(sql`delete from ${table} where id = any(${erased}::uuid[])`)
+              // Of replays.
+              yield* mapErrors(
+                sql`update ${sql(`${schema}.audit`)} set reason = null where target = any(${erased}::text[])`
+              )
               return found.length
             })
           ),
