@@ -1,4 +1,4 @@
-import { describe, expect, it } from "@effect/vitest"
+import { describe, expect, it, layer as layerOf } from "@effect/vitest"
 import { Effect, Layer, Logger, Option, Redacted } from "effect"
 import { adminToken, layer, layerWithoutDatabase, TestServer, viewerToken } from "./TestServer.js"
 
@@ -41,27 +41,35 @@ const routes: ReadonlyArray<readonly [method: string, path: string, status: numb
   ["GET", "/api", 404]
 ]
 
-describe("access by role", () => {
-  it.scopedLive.each(routes)("%s %s", ([method, path, status, json]) =>
-    Effect.gen(function* () {
-      const { ask } = yield* TestServer
-      const asked = json === undefined ? {} : { json }
-      for (const token of [undefined, "sesame", "", `${adminToken} `.repeat(2)]) {
-        const refused = yield* ask(method, path, { ...asked, token })
-        expect(refused).toMatchObject({ status: 401, json: { error: { tag: "Unauthorized" } } })
-        expect(refused.headers["www-authenticate"]).toBe("Bearer")
-        expect(refused.text).not.toContain("sesame")
-      }
-      const viewed = yield* ask(method, path, { ...asked, token: viewerToken })
-      if (method === "GET") expect(viewed.status).toBe(status)
-      else expect(viewed).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
-      expect((yield* ask(method, path, { ...asked, token: adminToken })).status).toBe(status)
-      const worked = yield* ask(method, path, { ...asked, token: workerToken })
-      if (path.startsWith("/api/v1/work/") || path === "/api/v1/session") expect(worked.status).toBe(status)
-      else expect(worked).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
-    }).pipe(Effect.provide(layer(withWorkers)))
-  )
+// One server for all routes. Wrong tokens are counted per client, so each test is another client.
+layerOf(Layer.orDie(layer({ ...withWorkers, trustProxy: "127.0.0.0/8" })), { excludeTestServices: true })(
+  "access by role, for",
+  (it) => {
+    it.effect.each(routes)("%s %s", (route) =>
+      Effect.gen(function* () {
+        const [method, path, status, json] = route
+        const { ask } = yield* TestServer
+        const headers = { "x-forwarded-for": `198.51.100.${routes.indexOf(route)}` }
+        const asked = json === undefined ? { headers } : { headers, json }
+        for (const token of [undefined, "sesame", "", `${adminToken} `.repeat(2)]) {
+          const refused = yield* ask(method, path, { ...asked, token })
+          expect(refused).toMatchObject({ status: 401, json: { error: { tag: "Unauthorized" } } })
+          expect(refused.headers["www-authenticate"]).toBe("Bearer")
+          expect(refused.text).not.toContain("sesame")
+        }
+        const viewed = yield* ask(method, path, { ...asked, token: viewerToken })
+        if (method === "GET") expect(viewed.status).toBe(status)
+        else expect(viewed).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
+        expect((yield* ask(method, path, { ...asked, token: adminToken })).status).toBe(status)
+        const worked = yield* ask(method, path, { ...asked, token: workerToken })
+        if (path.startsWith("/api/v1/work/") || path === "/api/v1/session") expect(worked.status).toBe(status)
+        else expect(worked).toMatchObject({ status: 403, json: { error: { tag: "Forbidden" } } })
+      })
+    )
+  }
+)
 
+describe("access by role", () => {
   it.scopedLive("says whether the token is missing or wrong, and the same about every wrong token", () =>
     Effect.gen(function* () {
       const { ask } = yield* TestServer

@@ -4,7 +4,7 @@ import { exact } from "../../src/core/Count.js"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
-import { adminToken, backends, TestServer } from "./TestServer.js"
+import { adminToken, backends, onSharedServers, TestServer } from "./TestServer.js"
 
 const nobody = "0198c0de-0000-7000-8000-00000000dead"
 
@@ -43,8 +43,8 @@ const run = (queueName: string, end: End) =>
 
 const failed = End.Dead({ reason: "rejected", counted: true, error: "no <b>such</b> address" })
 
-describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
-  it.scopedLive("shows every field of a job, null when empty", () =>
+onSharedServers(backends, "GET /api/v1/jobs/{id}", (it) => {
+  it.effect("shows every field of a job, null when empty", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       const dedupe = { key: "k", scope: "retained" }
@@ -77,10 +77,10 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
         pod: null,
         meta: null
       })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("shows how a job ended and its errors on the way", () =>
+  it.effect("shows how a job ended and its errors on the way", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       const [id] = yield* enqueue({})
@@ -94,23 +94,23 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
           { attempt: 1, outcome: "rejected", message: "no <b>such</b> address", endedAt: expect.stringMatching(/Z$/) }
         ]
       })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("has the stack trace of an error, which lists leave out", () =>
+  it.effect("has the stack trace of an error, which lists leave out", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
-      const [id] = yield* enqueue({})
+      const [id] = yield* enqueue({ queue: "trace" })
       const error = "no reply\n    at send (/app/mail.ts:7:1)\nCaused by: Error: refused"
-      yield* run("mail", End.Dead({ reason: "rejected", counted: true, error }))
+      yield* run("trace", End.Dead({ reason: "rejected", counted: true, error }))
       const whole = { lastError: error, history: [{ message: error }] }
       expect((yield* admin("GET", `/api/v1/jobs/${id}`)).json).toMatchObject(whole)
       const short = { lastError: "no reply", history: [{ message: "no reply" }] }
-      expect((yield* admin("GET", "/api/v1/jobs?queue=mail")).json).toMatchObject({ jobs: [short] })
-    }).pipe(Effect.provide(layer()))
+      expect((yield* admin("GET", "/api/v1/jobs?queue=trace")).json).toMatchObject({ jobs: [short] })
+    })
   )
 
-  it.scopedLive("returns 404 for an unknown or invalid id", () =>
+  it.effect("returns 404 for an unknown or invalid id", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       for (const id of [nobody, "seven", "%00", "a".repeat(500)]) {
@@ -120,7 +120,7 @@ describe.each(backends)("on %s, GET /api/v1/jobs/{id}", (_, layer) => {
           json: { error: { message: expect.stringMatching(/^There is no|^No route matches|does not exist/) } }
         })
       }
-    }).pipe(Effect.provide(layer()))
+    })
   )
 })
 
@@ -204,8 +204,8 @@ describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wron
   )
 })
 
-describe.each(backends)("on %s, actions on a job", (_, layer) => {
-  it.scopedLive("return the updated job", () =>
+onSharedServers(backends, "actions on a job", (it) => {
+  it.effect("return the updated job", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
@@ -218,10 +218,10 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
       expect(yield* act("requeue")).toMatchObject({ status: 200, json: { id, state: "pending", attempt: 0 } })
       expect(yield* admin("DELETE", `/api/v1/jobs/${id}`)).toMatchObject({ status: 200, json: { id } })
       expect(yield* admin("GET", `/api/v1/jobs/${id}`)).toMatchObject({ status: 404 })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("are undone exactly with the returned id, and only once", () =>
+  it.effect("are undone exactly with the returned id, and only once", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       const [id] = yield* enqueue({ runAt: "2126-01-31T09:00:00Z" })
@@ -239,10 +239,10 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
       }
       const { json } = yield* admin("GET", `/api/v1/audit?target=${id}&limit=1`)
       expect(json).toMatchObject({ entries: [{ act: "job.undo", after: { state: "scheduled" } }] })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("explain why they cannot be applied in the job's state", () =>
+  it.effect("explain why they cannot be applied in the job's state", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       const [id] = yield* enqueue({})
@@ -262,10 +262,10 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
         status: 409,
         json: { error: { tag: "DedupeKeyHeld" } }
       })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("return 404 for an unknown job", () =>
+  it.effect("return 404 for an unknown job", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
       for (const [method, end] of [
@@ -277,7 +277,7 @@ describe.each(backends)("on %s, actions on a job", (_, layer) => {
         const missing = yield* admin(method, `/api/v1/jobs/${nobody}${end}`)
         expect(missing).toMatchObject({ status: 404, json: { error: { tag: "JobNotFound" } } })
       }
-    }).pipe(Effect.provide(layer()))
+    })
   )
 })
 

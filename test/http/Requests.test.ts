@@ -14,7 +14,7 @@ import * as Wakeups from "../../src/queue/Wakeups.js"
 import * as RateLimitsMemory from "../../src/rate-limits/RateLimitsMemory.js"
 import * as SchedulesMemory from "../../src/schedule/SchedulesMemory.js"
 import * as RawClient from "../support/RawClient.js"
-import { type Asked, adminToken, layer, layerOver, TestServer } from "./TestServer.js"
+import { type Asked, adminToken, backends, layer, layerOver, onSharedServers, TestServer } from "./TestServer.js"
 
 const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
 const asJson = { "content-type": "application/json" }
@@ -198,8 +198,8 @@ describe("GET /api/v1/openapi.json", () => {
   )
 })
 
-describe("a body that is refused before it ends", () => {
-  it.scopedLive.each([
+onSharedServers(backends.slice(0, 1), "a body that is refused before it ends", (it) => {
+  it.scoped.each([
     ["without a token", "POST /api/v1/jobs"],
     ["at a login", "POST /api/v1/session"],
     ["under no route", "POST /nowhere"],
@@ -219,6 +219,6 @@ describe("a body that is refused before it ends", () => {
       while (sent < 128 && (yield* send(piece))) sent += 1
       expect(yield* said(/^HTTP\/1\.1 \d{3}/)).not.toBeNull()
       expect(sent).toBeLessThan(64)
-    }).pipe(Effect.scoped, Effect.provide(layer()))
+    })
   )
 })

@@ -1,4 +1,5 @@
 import * as Http from "node:http"
+import { layer as layerOf, type Vitest } from "@effect/vitest"
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import * as AccessPg from "../../src/access/AccessPg.js"
 import type { Audit } from "../../src/access/Audit.js"
@@ -303,6 +304,15 @@ export const backends: ReadonlyArray<
   ["memory", (config) => Layer.orDie(layer(config))],
   ["PostgreSQL", (config) => Layer.orDie(layerPostgres(config))]
 ]
+
+/** Declares tests on every backend that share a server and its data: each test uses its own names. */
+export const onSharedServers = <R>(
+  backends: ReadonlyArray<readonly [where: string, layer: () => Layer.Layer<R>]>,
+  name: string,
+  tests: (it: Vitest.MethodsNonLive<R, true>) => void
+): void => {
+  for (const [where, make] of backends) layerOf(make(), { excludeTestServices: true })(`${name} (${where})`, tests)
+}
 
 export const layerWithoutDatabase = (config: Configs = {}) =>
   doorsOver(Layer.merge(ApiApp.layerWithoutDatabase, UploadsApp.layerWithoutDatabase), config, noHooks)

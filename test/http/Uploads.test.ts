@@ -7,32 +7,16 @@ import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import { chunkBytes } from "../../src/uploads/Upload.js"
 import { pattern } from "../laws/PutLaws.js"
-import { adminToken, TestServer } from "./TestServer.js"
+import { adminToken, onSharedServers, TestServer } from "./TestServer.js"
 import { acme, backends, client, form, formType, idsOf, type Part } from "./UploadServer.js"
 
 const sha256 = (content: string | Uint8Array) => createHash("sha256").update(content).digest("hex")
-const other = Schema.decodeSync(Workspace)("other")
+const workspace = Schema.decodeSync(Workspace)
+const other = workspace("other")
 const unknown = "0198c0de-0000-7000-8000-000000000001"
 
-describe.each(backends)("files on %s", (_, layer) => {
-  it.scopedLive("have the subject of their request, and so have their jobs", () =>
-    Effect.gen(function* () {
-      const { ask } = yield* TestServer
-      const { path, token } = yield* client()
-      const send = (subject: string) =>
-        ask("POST", path, { token, body: form([{ content: "hi" }]), headers: { ...formType, subject } })
-      expect((yield* send(Buffer.from("kundin:ä").toString("latin1"))).status).toBe(201)
-      const { erase } = yield* Storage
-      const digest = digestOf("kundin:ä")
-      expect(yield* erase(digest, "count")).toBe(1)
-      const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ kind: "arrived" }, { limit: 10 }))
-      expect(jobs.map(({ meta }) => meta)).toEqual([{ subjectDigest: digest }])
-      const refused = yield* send("x".repeat(513))
-      expect(refused).toMatchObject({ status: 400, json: { error: { field: "Subject" } } })
-    }).pipe(Effect.provide(layer({ jobKind: Option.some("arrived") })))
-  )
-
-  it.scopedLive("are uploaded, listed, fetched and acknowledged", () =>
+onSharedServers(backends, "files", (it) => {
+  it.effect("are uploaded, listed, fetched and acknowledged", () =>
     Effect.gen(function* () {
       const { ack, content, list, upload } = yield* client()
       const answer = yield* upload(
@@ -81,10 +65,10 @@ describe.each(backends)("files on %s", (_, layer) => {
       expect((yield* ack(first)).json).toEqual({ acked: true })
       expect((yield* list).json).toMatchObject({ files: [{ id: second }] })
       expect(yield* content(first)).toMatchObject({ status: 200, text: "hello" })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("are not sent again to a client that has them", () =>
+  it.effect("are not sent again to a client that has them", () =>
     Effect.gen(function* () {
       const { content, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "hello" }))
@@ -96,10 +80,10 @@ describe.each(backends)("files on %s", (_, layer) => {
       for (const unknown of ['"other"', sha256("hello"), `${tag.slice(0, -1)}`]) {
         expect(yield* content(id, { "if-none-match": unknown })).toMatchObject({ status: 200, text: "hello" })
       }
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("are fetched in ranges", () =>
+  it.effect("are fetched in ranges", () =>
     Effect.gen(function* () {
       const { content, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "0123456789" }))
@@ -130,10 +114,10 @@ describe.each(backends)("files on %s", (_, layer) => {
       const tag = `"${sha256("0123456789")}"`
       expect(yield* part("bytes=2-4", { "if-range": tag })).toMatchObject({ status: 206 })
       expect(yield* part("bytes=2-4", { "if-range": '"another"' })).toMatchObject({ status: 200 })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("belong to one workspace: another's token is refused, and another's file does not exist", () =>
+  it.effect("belong to one workspace: another's token is refused, and another's file does not exist", () =>
     Effect.gen(function* () {
       const { ask } = yield* TestServer
       const mine = yield* client()
@@ -181,10 +165,10 @@ describe.each(backends)("files on %s", (_, layer) => {
       expect(yield* ask("GET", "/uploads", { token: mine.token })).toMatchObject({ status: 404 })
       expect((yield* ask("GET", "/uploads/%zz", { token: mine.token })).status).toBeLessThan(500)
       expect(yield* ask("DELETE", `/uploads/acme/${id}`, { token: mine.token })).toMatchObject({ status: 404 })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("get safe names and types, whatever the client calls them", () =>
+  it.effect("get safe names and types, whatever the client calls them", () =>
     Effect.gen(function* () {
       const { content, upload } = yield* client()
       const named = (filename: string, type?: string) =>
@@ -211,13 +195,13 @@ describe.each(backends)("files on %s", (_, layer) => {
       expect(yield* named("a", "text/ht\u00a0ml")).toEqual(["a", "application/octet-stream"])
       expect(yield* named("a", "nonsense")).toEqual(["a", "application/octet-stream"])
       expect(yield* named("a", "")).toEqual(["a", "application/octet-stream"])
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("keep their clients' names, in every script", () =>
+  it.effect("keep their clients' names, in every script", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
-      const { content, list, upload } = yield* client()
+      const { content, list, upload } = yield* client(workspace("scripts"))
       const disposition = (filename: string) =>
         Effect.gen(function* () {
           const answer = yield* upload({ filename, content: "x" })
@@ -244,12 +228,12 @@ describe.each(backends)("files on %s", (_, layer) => {
       expect((yield* admin("GET", "/api/v1/uploads/files?limit=1")).json).toMatchObject({
         files: [{ name: "__.pdf", originalName: "报告.pdf" }]
       })
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
-  it.scopedLive("are refused together when one of them is invalid, with the reason", () =>
+  it.effect("are refused together when one of them is invalid, with the reason", () =>
     Effect.gen(function* () {
-      const { list, send, upload } = yield* client()
+      const { list, send, upload } = yield* client(workspace("refused"))
       const good = { content: "good" }
       const refusals: ReadonlyArray<readonly [ReadonlyArray<Part>, string | RegExp]> = [
         [[good, { content: "" }], "File 1: content must not be empty."],
@@ -281,7 +265,41 @@ describe.each(backends)("files on %s", (_, layer) => {
         expect(refused).toMatchObject({ status: 400, json: { error: { tag: "BadRequest" } } })
       }
       expect((yield* list).json).toEqual({ files: [] })
-    }).pipe(Effect.provide(layer()))
+    })
+  )
+
+  it.effect("arrive in chunks of any size, even without a length", () =>
+    Effect.gen(function* () {
+      const { send, content } = yield* client()
+      const body = form([{ content: "first" }, { filename: "b", content: "\r\n--almost\r\n-" }])
+      for (const size of [1, 2, 3, 7, 64]) {
+        const pieces = Array.from({ length: Math.ceil(body.length / size) }, (_, n) =>
+          body.subarray(n * size, (n + 1) * size)
+        )
+        const answer = yield* send(pieces)
+        expect(answer.status).toBe(201)
+        expect((yield* content(idsOf(answer)[1] ?? "")).text).toBe("\r\n--almost\r\n-")
+      }
+    })
+  )
+})
+
+describe.each(backends)("files on %s, with settings or jobs", (_, layer) => {
+  it.scopedLive("have the subject of their request, and so have their jobs", () =>
+    Effect.gen(function* () {
+      const { ask } = yield* TestServer
+      const { path, token } = yield* client()
+      const send = (subject: string) =>
+        ask("POST", path, { token, body: form([{ content: "hi" }]), headers: { ...formType, subject } })
+      expect((yield* send(Buffer.from("kundin:ä").toString("latin1"))).status).toBe(201)
+      const { erase } = yield* Storage
+      const digest = digestOf("kundin:ä")
+      expect(yield* erase(digest, "count")).toBe(1)
+      const { jobs } = yield* Effect.flatMap(JobSearch, (search) => search.list({ kind: "arrived" }, { limit: 10 }))
+      expect(jobs.map(({ meta }) => meta)).toEqual([{ subjectDigest: digest }])
+      const refused = yield* send("x".repeat(513))
+      expect(refused).toMatchObject({ status: 400, json: { error: { field: "Subject" } } })
+    }).pipe(Effect.provide(layer({ jobKind: Option.some("arrived") })))
   )
 
   it.scopedLive("have limits per file, per request and per workspace", () =>
@@ -311,21 +329,6 @@ describe.each(backends)("files on %s", (_, layer) => {
       expect(yield* ack(id)).toMatchObject({ status: 200, json: { acked: true, raced: true } })
       expect(yield* upload(...three.slice(2))).toMatchObject({ status: 201 })
     }).pipe(Effect.provide(layer({ maxFile: 1000, maxRequest: 2000, quota: 3000 })))
-  )
-
-  it.scopedLive("arrive in chunks of any size, even without a length", () =>
-    Effect.gen(function* () {
-      const { send, content } = yield* client()
-      const body = form([{ content: "first" }, { filename: "b", content: "\r\n--almost\r\n-" }])
-      for (const size of [1, 2, 3, 7, 64]) {
-        const pieces = Array.from({ length: Math.ceil(body.length / size) }, (_, n) =>
-          body.subarray(n * size, (n + 1) * size)
-        )
-        const answer = yield* send(pieces)
-        expect(answer.status).toBe(201)
-        expect((yield* content(idsOf(answer)[1] ?? "")).text).toBe("\r\n--almost\r\n-")
-      }
-    }).pipe(Effect.provide(layer()))
   )
 
   it.scopedLive("become jobs in the same transaction when a kind is set", () =>

@@ -3,7 +3,7 @@ import { Duration, Effect, Fiber, Option, Redacted, Schedule } from "effect"
 import { digestOf } from "../../src/database/SubjectText.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as RawClient from "../support/RawClient.js"
-import { type Answer, adminToken, backends, TestServer, viewerToken } from "./TestServer.js"
+import { type Answer, adminToken, backends, onSharedServers, TestServer, viewerToken } from "./TestServer.js"
 
 interface Job {
   readonly id: string
@@ -32,11 +32,17 @@ const enqueue = (payload: unknown, more: object = {}) =>
 const stored = (id: string) =>
   Effect.flatMap(TestServer, ({ admin }) => Effect.map(admin("GET", `/api/v1/jobs/${id}`), ({ json }) => json))
 
-const claimOne = (by: object = worker) =>
-  Effect.flatMap(post("claim", { ...plain, worker: by, waitSeconds: 20 }), (answer) => {
+const claimOne = (by: object = worker, queue = "default") =>
+  Effect.flatMap(post("claim", { ...plain, queues: [queue], worker: by, waitSeconds: 20 }), (answer) => {
     const [job] = jobsOf(answer)
     return job === undefined ? Effect.dieMessage(answer.text) : Effect.succeed(job)
   })
+
+/** Requests for jobs of one queue, so that tests can share a server. */
+const workOf = (queue: string) => ({
+  enqueue: (payload: unknown) => enqueue(payload, { queue }),
+  claimOne: (by: object = worker) => claimOne(by, queue)
+})
 
 const finish = (job: Job, end: object, by: object = worker) =>
   post("finish", { worker: by, jobs: [{ id: job.id, lease: job.lease, ...end }] })
@@ -46,8 +52,8 @@ const heartbeat = (job: Job, more: object = {}) =>
 
 const lost = { jobs: [{ status: null, error: { tag: "LeaseLost", message: expect.stringContaining("Discard it") } }] }
 
-describe.each(backends)("work over HTTP (%s)", (_, layer) => {
-  it.scopedLive.each([
+onSharedServers(backends, "work over HTTP", (it) => {
+  it.effect.each([
     ["done", { result: { loud: true } }, { state: "done", result: { loud: true } }],
     ["failed", { error: "no voice" }, { state: "retrying", lastError: "no voice", attempt: 1 }],
     ["retry", { error: "later", afterSeconds: 60 }, { state: "retrying", lastError: "later" }],
@@ -57,6 +63,7 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
     ["returned", {}, { attempt: 0, history: [{ outcome: "interrupted by shutdown" }] }]
   ] as const)("ends an attempt as %s, and once if the request is repeated", ([outcome, end, became]) =>
     Effect.gen(function* () {
+      const { claimOne, enqueue } = workOf(`ends-${outcome}`)
       const id = yield* enqueue({ text: "hi" })
       const job = yield* claimOne()
       expect(job).toMatchObject({ id, attempt: 1, payload: { text: "hi" } })
@@ -67,9 +74,143 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
       const second = yield* finish(job, { outcome, ...end })
       expect(second.json).toEqual(first.json)
       expect(yield* stored(id)).toEqual(after)
-    }).pipe(Effect.provide(layer()))
+    })
   )
 
+  it.effect("waits for a job", () =>
+    Effect.gen(function* () {
+      const { claimOne, enqueue } = workOf("waits")
+      const waiting = yield* Effect.fork(claimOne())
+      const id = yield* enqueue(1)
+      expect(yield* Fiber.join(waiting)).toMatchObject({ id })
+    })
+  )
+
+  it.effect("refuses the result of a worker that has lost its job to another", () =>
+    Effect.gen(function* () {
+      const { claimOne, enqueue } = workOf("lost")
+      const id = yield* enqueue(1)
+      const first = yield* claimOne()
+      yield* Effect.flatMap(Queue, (queue) => queue.recoverStuck(Duration.zero))
+      const second = yield* claimOne({ id: "two" })
+      expect(second.id).toBe(id)
+      expect((yield* finish(first, { outcome: "done", result: "late" })).json).toMatchObject(lost)
+      expect((yield* heartbeat(first)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "lost" }] })
+      // The lease alone is not enough: the job is the other worker's.
+      expect((yield* finish(second, { outcome: "dead", error: "stolen" })).json).toMatchObject(lost)
+      expect((yield* finish(second, { outcome: "done" }, { id: "two" })).json).toMatchObject({
+        jobs: [{ status: "done", error: null }]
+      })
+      expect(yield* stored(id)).toMatchObject({ state: "done", result: null })
+    })
+  )
+
+  it.effect("tells a worker which jobs to stop", () =>
+    Effect.gen(function* () {
+      const { claimOne, enqueue } = workOf("stop")
+      const { admin } = yield* TestServer
+      const id = yield* enqueue(1)
+      const job = yield* claimOne()
+      expect((yield* heartbeat(job)).json).toMatchObject({ jobs: [{ id }], stop: [] })
+      yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+      expect((yield* heartbeat(job)).json).toMatchObject({ stop: [{ id, reason: "cancelled" }] })
+      yield* finish(job, { outcome: "cancelled" })
+      expect(yield* stored(id)).toMatchObject({ state: "cancelled" })
+    })
+  )
+
+  it.effect("ends attempts past their deadline, unless the worker extends it", () =>
+    Effect.gen(function* () {
+      const { claimOne, enqueue } = workOf("deadline")
+      const id = yield* enqueue(1)
+      const job = yield* claimOne()
+      const past = { deadline: "2020-01-01T00:00:00Z" }
+      const kept = yield* heartbeat(job, { ...past, extendSeconds: 3_600 })
+      const [{ deadline } = job] = jobsOf(kept)
+      expect(Date.parse(deadline)).toBeGreaterThan(Date.parse(job.deadline))
+      expect((yield* heartbeat(job, past)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "timeout" }] })
+      expect(yield* stored(id)).toMatchObject({ state: "retrying", lastError: expect.stringContaining("timed out") })
+      expect((yield* finish(job, { outcome: "done" })).json).toMatchObject({ jobs: [{ status: "pending" }] })
+    })
+  )
+
+  it.effect("counts the first end if a request ends an attempt twice", () =>
+    Effect.gen(function* () {
+      const { claimOne, enqueue } = workOf("twice")
+      for (const [first, second] of [
+        [{ outcome: "done", result: 1 }, { outcome: "returned" }],
+        [{ outcome: "done" }, { outcome: "dead", error: "no" }],
+        [
+          { outcome: "dead", error: "no" },
+          { outcome: "done", result: 1 }
+        ]
+      ] as const) {
+        const id = yield* enqueue(1)
+        const { lease } = yield* claimOne()
+        const jobs = [first, second].map((end) => ({ id, lease, ...end }))
+        const status = first.outcome
+        expect((yield* post("finish", { worker, jobs })).json).toMatchObject({ jobs: [{ status }, { status }] })
+        expect(yield* stored(id)).toMatchObject({ state: status, attempt: 1 })
+      }
+    })
+  )
+
+  it.effect("stores the results of jobs whose log or error has text that PostgreSQL cannot store", () =>
+    Effect.gen(function* () {
+      const { claimOne, enqueue } = workOf("unstorable")
+      const { admin } = yield* TestServer
+      const id = yield* enqueue(1)
+      const job = yield* claimOne()
+      const end = { outcome: "dead", error: "a\u0000b", log: [{ message: `c\u0000d${"x".repeat(100_000)}` }] }
+      expect((yield* finish(job, end)).json).toMatchObject({ jobs: [{ status: "dead", error: null }] })
+      expect(yield* stored(id)).toMatchObject({ lastError: "a\ufffdb" })
+      expect((yield* admin("GET", `/api/v1/jobs/${id}/logs`)).text).toContain("xxxx")
+    })
+  )
+
+  const id = "0198c0de-0000-7000-8000-000000000001"
+  const job = { id, lease: id, outcome: "done" }
+  const invalid = [
+    ["claim", {}, "worker"],
+    ["claim", { worker }, "queues"],
+    ["claim", { ...plain, waitSeconds: -1 }, "waitSeconds"],
+    ["claim", { ...plain, waitSeconds: 3_600 }, "waitSeconds"],
+    ["claim", { ...plain, max: 0 }, "max"],
+    ["claim", { ...plain, max: 1_001 }, "max"],
+    ["claim", { ...plain, queues: [] }, "queues"],
+    ["claim", { ...plain, queues: ["no spaces"] }, "queues[0]"],
+    ["claim", { ...plain, kinds: ["plain", "greet"] }, "kinds[1]"],
+    ["claim", { ...plain, kinds: ["x".repeat(129)] }, "kinds[0]"],
+    ["claim", { ...plain, kinds: [""] }, "kinds[0]"],
+    ["claim", { ...plain, worker: { id: "" } }, "worker.id"],
+    ["claim", { ...plain, nonsense: 1 }, "nonsense"],
+    ["heartbeat", { worker, jobs: [{ id: "x", lease: id }] }, "jobs[0].id"],
+    ["heartbeat", { worker, jobs: Array.from({ length: 1_001 }, () => job) }, "jobs"],
+    ["finish", { worker, jobs: [] }, "jobs"],
+    ["finish", { worker, jobs: Array.from({ length: 200_000 }, () => 1) }, "jobs"],
+    ["finish", { worker, jobs: [{ ...job, outcome: "maybe" }] }, "jobs[0].outcome"],
+    ["finish", { worker, jobs: [{ ...job, outcome: "failed" }] }, "jobs[0].error"],
+    ["finish", { worker, jobs: [{ ...job, outcome: "snooze" }] }, "jobs[0].afterSeconds"],
+    ["finish", { worker, jobs: [{ ...job, afterSeconds: -1 }] }, "jobs[0].afterSeconds"]
+  ] as const
+  it.effect("refuses invalid requests, and names the field", () =>
+    Effect.gen(function* () {
+      for (const [call, json, field] of invalid)
+        expect(yield* post(call, json)).toMatchObject({ status: 400, json: { error: { field } } })
+    })
+  )
+
+  it.effect("answers for leases that do not exist", () =>
+    Effect.gen(function* () {
+      expect((yield* post("finish", { worker, jobs: [job] })).json).toMatchObject(lost)
+      expect((yield* post("heartbeat", { worker, jobs: [{ id, lease: id }] })).json).toMatchObject({
+        stop: [{ id, reason: "lost" }]
+      })
+    })
+  )
+})
+
+describe.each(backends)("work over HTTP with its own server (%s)", (_, layer) => {
   it.scopedLive("stores the log lines and the progress of an attempt", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer
@@ -105,14 +246,6 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
-  it.scopedLive("waits for a job", () =>
-    Effect.gen(function* () {
-      const waiting = yield* Effect.fork(claimOne())
-      const id = yield* enqueue(1)
-      expect(yield* Fiber.join(waiting)).toMatchObject({ id })
-    }).pipe(Effect.provide(layer()))
-  )
-
   it.scopedLive("returns jobs of a client that has disconnected, with their attempt", () =>
     Effect.gen(function* () {
       const { admin, port } = yield* TestServer
@@ -129,51 +262,6 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
       const id = yield* enqueue(1)
       expect(yield* claimOne({ id: "two" })).toMatchObject({ id, attempt: 1 })
       expect(yield* stored(id)).toMatchObject({ history: [] })
-    }).pipe(Effect.provide(layer()))
-  )
-
-  it.scopedLive("refuses the result of a worker that has lost its job to another", () =>
-    Effect.gen(function* () {
-      const id = yield* enqueue(1)
-      const first = yield* claimOne()
-      yield* Effect.flatMap(Queue, (queue) => queue.recoverStuck(Duration.zero))
-      const second = yield* claimOne({ id: "two" })
-      expect(second.id).toBe(id)
-      expect((yield* finish(first, { outcome: "done", result: "late" })).json).toMatchObject(lost)
-      expect((yield* heartbeat(first)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "lost" }] })
-      // The lease alone is not enough: the job is the other worker's.
-      expect((yield* finish(second, { outcome: "dead", error: "stolen" })).json).toMatchObject(lost)
-      expect((yield* finish(second, { outcome: "done" }, { id: "two" })).json).toMatchObject({
-        jobs: [{ status: "done", error: null }]
-      })
-      expect(yield* stored(id)).toMatchObject({ state: "done", result: null })
-    }).pipe(Effect.provide(layer()))
-  )
-
-  it.scopedLive("tells a worker which jobs to stop", () =>
-    Effect.gen(function* () {
-      const { admin } = yield* TestServer
-      const id = yield* enqueue(1)
-      const job = yield* claimOne()
-      expect((yield* heartbeat(job)).json).toMatchObject({ jobs: [{ id }], stop: [] })
-      yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
-      expect((yield* heartbeat(job)).json).toMatchObject({ stop: [{ id, reason: "cancelled" }] })
-      yield* finish(job, { outcome: "cancelled" })
-      expect(yield* stored(id)).toMatchObject({ state: "cancelled" })
-    }).pipe(Effect.provide(layer()))
-  )
-
-  it.scopedLive("ends attempts past their deadline, unless the worker extends it", () =>
-    Effect.gen(function* () {
-      const id = yield* enqueue(1)
-      const job = yield* claimOne()
-      const past = { deadline: "2020-01-01T00:00:00Z" }
-      const kept = yield* heartbeat(job, { ...past, extendSeconds: 3_600 })
-      const [{ deadline } = job] = jobsOf(kept)
-      expect(Date.parse(deadline)).toBeGreaterThan(Date.parse(job.deadline))
-      expect((yield* heartbeat(job, past)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "timeout" }] })
-      expect(yield* stored(id)).toMatchObject({ state: "retrying", lastError: expect.stringContaining("timed out") })
-      expect((yield* finish(job, { outcome: "done" })).json).toMatchObject({ jobs: [{ status: "pending" }] })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -228,79 +316,6 @@ describe.each(backends)("work over HTTP (%s)", (_, layer) => {
       })
       yield* post("heartbeat", { worker, jobs: [], leave: true })
       expect((yield* admin("GET", "/api/v1/pods")).json).toMatchObject({ pods: [] })
-    }).pipe(Effect.provide(layer()))
-  )
-
-  it.scopedLive("counts the first end if a request ends an attempt twice", () =>
-    Effect.gen(function* () {
-      for (const [first, second] of [
-        [{ outcome: "done", result: 1 }, { outcome: "returned" }],
-        [{ outcome: "done" }, { outcome: "dead", error: "no" }],
-        [
-          { outcome: "dead", error: "no" },
-          { outcome: "done", result: 1 }
-        ]
-      ] as const) {
-        const id = yield* enqueue(1)
-        const { lease } = yield* claimOne()
-        const jobs = [first, second].map((end) => ({ id, lease, ...end }))
-        const status = first.outcome
-        expect((yield* post("finish", { worker, jobs })).json).toMatchObject({ jobs: [{ status }, { status }] })
-        expect(yield* stored(id)).toMatchObject({ state: status, attempt: 1 })
-      }
-    }).pipe(Effect.provide(layer()))
-  )
-
-  it.scopedLive("stores the results of jobs whose log or error has text that PostgreSQL cannot store", () =>
-    Effect.gen(function* () {
-      const { admin } = yield* TestServer
-      const id = yield* enqueue(1)
-      const job = yield* claimOne()
-      const end = { outcome: "dead", error: "a\u0000b", log: [{ message: `c\u0000d${"x".repeat(100_000)}` }] }
-      expect((yield* finish(job, end)).json).toMatchObject({ jobs: [{ status: "dead", error: null }] })
-      expect(yield* stored(id)).toMatchObject({ lastError: "a\ufffdb" })
-      expect((yield* admin("GET", `/api/v1/jobs/${id}/logs`)).text).toContain("xxxx")
-    }).pipe(Effect.provide(layer()))
-  )
-
-  const id = "0198c0de-0000-7000-8000-000000000001"
-  const job = { id, lease: id, outcome: "done" }
-  const invalid = [
-    ["claim", {}, "worker"],
-    ["claim", { worker }, "queues"],
-    ["claim", { ...plain, waitSeconds: -1 }, "waitSeconds"],
-    ["claim", { ...plain, waitSeconds: 3_600 }, "waitSeconds"],
-    ["claim", { ...plain, max: 0 }, "max"],
-    ["claim", { ...plain, max: 1_001 }, "max"],
-    ["claim", { ...plain, queues: [] }, "queues"],
-    ["claim", { ...plain, queues: ["no spaces"] }, "queues[0]"],
-    ["claim", { ...plain, kinds: ["plain", "greet"] }, "kinds[1]"],
-    ["claim", { ...plain, kinds: ["x".repeat(129)] }, "kinds[0]"],
-    ["claim", { ...plain, kinds: [""] }, "kinds[0]"],
-    ["claim", { ...plain, worker: { id: "" } }, "worker.id"],
-    ["claim", { ...plain, nonsense: 1 }, "nonsense"],
-    ["heartbeat", { worker, jobs: [{ id: "x", lease: id }] }, "jobs[0].id"],
-    ["heartbeat", { worker, jobs: Array.from({ length: 1_001 }, () => job) }, "jobs"],
-    ["finish", { worker, jobs: [] }, "jobs"],
-    ["finish", { worker, jobs: Array.from({ length: 200_000 }, () => 1) }, "jobs"],
-    ["finish", { worker, jobs: [{ ...job, outcome: "maybe" }] }, "jobs[0].outcome"],
-    ["finish", { worker, jobs: [{ ...job, outcome: "failed" }] }, "jobs[0].error"],
-    ["finish", { worker, jobs: [{ ...job, outcome: "snooze" }] }, "jobs[0].afterSeconds"],
-    ["finish", { worker, jobs: [{ ...job, afterSeconds: -1 }] }, "jobs[0].afterSeconds"]
-  ] as const
-  it.scopedLive("refuses invalid requests, and names the field", () =>
-    Effect.gen(function* () {
-      for (const [call, json, field] of invalid)
-        expect(yield* post(call, json)).toMatchObject({ status: 400, json: { error: { field } } })
-    }).pipe(Effect.provide(layer()))
-  )
-
-  it.scopedLive("answers for leases that do not exist", () =>
-    Effect.gen(function* () {
-      expect((yield* post("finish", { worker, jobs: [job] })).json).toMatchObject(lost)
-      expect((yield* post("heartbeat", { worker, jobs: [{ id, lease: id }] })).json).toMatchObject({
-        stop: [{ id, reason: "lost" }]
-      })
     }).pipe(Effect.provide(layer()))
   )
 
