@@ -316,6 +316,31 @@ describe("Fleet.layer", () => {
     })
   )
 
+  it.scopedLive("sorts a list of one cell by any column, and refuses to sort one over several", () =>
+    Effect.gen(function* () {
+      const fleet = declared(yield* databases)
+      const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }) })
+      yield* Effect.gen(function* () {
+        const priorities = [0, 2, 1]
+        const ids = yield* Effect.forEach(priorities, (priority) =>
+          Effect.map(Greet.enqueue({ who: "Ada" }, { queue: "letters", priority }), ({ id }) => id)
+        )
+        yield* Greet.enqueue({ who: "Grace" })
+        const search = yield* JobSearch
+        const sort = { by: "priority", descending: true } as const
+        const letters = yield* search.list({ queue: "letters" }, { limit: 10, sort })
+        expect(letters.jobs.map(({ id }) => id)).toEqual([ids[1], ids[2], ids[0]])
+        const oldestFirst = yield* search.list({}, { limit: 10, sort: { by: "created", descending: false } })
+        expect(oldestFirst.jobs.map(({ id }) => id).slice(0, 3)).toEqual(ids)
+        const refused = yield* Effect.flip(search.list({}, { limit: 10, sort }))
+        expect(refused).toMatchObject({ _tag: "SortRefused", answer: { status: 400, field: "sort" } })
+        expect(refused.message).toBe(
+          "Jobs of several cells (main, mail) can be sorted by created only, got priority. Sort by created, or list the jobs of one cell."
+        )
+      }).pipe(Effect.provide(FleetClient.layer(fleet, { pool: 2 })))
+    })
+  )
+
   it.scopedLive("does not try a cell again with every call while its server refuses connections", () =>
     Effect.gen(function* () {
       const urls = yield* databases
