@@ -1,33 +1,20 @@
-import * as Count from "./Count.js"
 import { brief } from "./Count.js"
-import * as DurationMillis from "./DurationMillis.js"
+import { growthOf, type Incident } from "./Incident.js"
+import * as QueueIncidents from "./QueueIncidents.js"
 import { span } from "./SpanText.js"
+
+export type { Incident, Place, SafeAction, Trend } from "./Incident.js"
+export { serveCommand } from "./QueueIncidents.js"
 
 // Problems that need an operator. What has one cause is one incident: a hundred queues without a worker are usually one
 // process that is not running. Mission Control shows them, and so does `nightshift mcp`.
 
 // What is read of the API's responses.
 
-interface Queue {
-  readonly name: string
-  readonly counts: Readonly<Record<"pending" | "scheduled" | "retrying", Count.Count>>
-  readonly oldestDueAgeSeconds: number | null
-  readonly limits: { readonly depthCap: number | null }
-  readonly paused: boolean
-}
-
 interface Warning {
   readonly code: string
   readonly message: string
   readonly subject?: string | undefined
-}
-
-interface QueueSeries {
-  readonly since: string
-  readonly bucket: string
-  readonly queues: ReadonlyArray<
-    { readonly queue: string } & Readonly<Record<"enqueued" | "completed" | "dead", ReadonlyArray<number>>>
-  >
 }
 
 interface Job {
@@ -60,38 +47,6 @@ interface Database {
   }
 }
 
-/** Where an incident can be fixed: a page of Mission Control, or the list of the jobs that match a filter. */
-export type Place =
-  | { readonly page: string; readonly query?: Readonly<Record<string, string>> }
-  | { readonly filter: unknown }
-
-/** What can be done about an incident at once, without harm. */
-export type SafeAction = { readonly resume: string } | { readonly copy: string }
-
-export interface Incident {
-  /** Names the incident, however many jobs it concerns. */
-  readonly key: string
-  readonly text: string
-  readonly place: Place
-  /** Jobs fail or are refused, jobs wait, or nothing is late yet. */
-  readonly severity: "failing" | "waiting" | "notice"
-  /** How many jobs it concerns, and since when, in seconds. */
-  readonly jobs: number
-  readonly age: number
-  /** When it began, if the text does not say how long it lasts, in epoch milliseconds. */
-  readonly since?: number | undefined
-  readonly trend?: Trend | undefined
-  readonly action?: SafeAction | undefined
-}
-
-/** The last hour of an incident, oldest first. */
-export interface Trend {
-  readonly label: string
-  readonly values: ReadonlyArray<number>
-  /** Jobs per minute that were added lately; negative if they become fewer. */
-  readonly growth: number
-}
-
 const severities = ["failing", "waiting", "notice"]
 
 /** Most severe first, then by jobs and age. */
@@ -106,120 +61,7 @@ const settled = 15_000
 /** A kind counts as failing if a job of it died this recently, in milliseconds. */
 const recently = 3_600_000
 
-const countOf = (counts: ReadonlyArray<Count.Count>) => Count.sum(counts)
-const jobsText = (count: Count.Count) => `${Count.text(count, brief)} ${count.value === 1 ? "job" : "jobs"}`
-const oldestOf = (queues: ReadonlyArray<Queue>) =>
-  Math.max(0, ...queues.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0))
-
-type IncidentText = (names: string, verb: "has" | "have" | "is" | "are", jobs: string, oldest: string) => string
-
-const sumOf = (values: ReadonlyArray<number>) => values.reduce((sum, value) => sum + value, 0)
-
-/** Points of a trend over which its growth is measured. */
-const growthPoints = 5
-
-/** Jobs per minute in the last points, the newest of which is incomplete. */
-const growthOf = (changes: ReadonlyArray<number>, width: number, newestLasted: number): number => {
-  const minutes = ((growthPoints - 1) * width + newestLasted) / 60
-  return Math.round(sumOf(changes.slice(-growthPoints)) / Math.max(1, minutes))
-}
-
-/** The backlog of these queues in the last hour: the current one, minus what was added since. */
-const backlogOf = (
-  queues: ReadonlyArray<Queue>,
-  jobs: number,
-  series: QueueSeries | undefined,
-  now: number
-): Trend | undefined => {
-  if (series === undefined) return undefined
-  const names = new Set(queues.map(({ name }) => name))
-  const own = series.queues.filter(({ queue }) => names.has(queue))
-  const [first] = own
-  if (first === undefined) return undefined
-  const changes = first.enqueued.map((_, at) =>
-    sumOf(own.map(({ completed, dead, enqueued }) => (enqueued[at] ?? 0) - (completed[at] ?? 0) - (dead[at] ?? 0)))
-  )
-  const values = changes.map((_, at) => Math.max(0, jobs - sumOf(changes.slice(at + 1))))
-  const width = (DurationMillis.parse(series.bucket) ?? 120_000) / 1000
-  const lasted = (now - Date.parse(series.since)) / 1000 - (changes.length - 1) * width
-  return { label: "Waiting jobs", values, growth: growthOf(changes, width, Math.min(width, Math.max(0, lasted))) }
-}
-
-/** One incident for all queues with the same problem. */
-const ofSome = (
-  key: string,
-  queues: ReadonlyArray<Queue>,
-  trendOf: (queues: ReadonlyArray<Queue>, jobs: number) => Trend | undefined,
-  severity: Incident["severity"],
-  counted: (queue: Queue) => ReadonlyArray<Count.Count>,
-  textOf: IncidentText,
-  verbs: readonly ["has", "have"] | readonly ["is", "are"]
-): ReadonlyArray<Incident> => {
-  const [first] = queues
-  if (first === undefined) return []
-  const jobs = countOf(queues.flatMap(counted))
-  const age = oldestOf(queues)
-  const isOne = queues.length === 1
-  return [
-    {
-      key,
-      trend: trendOf(queues, jobs.value),
-      text: textOf(
-        isOne ? `Queue ${first.name}` : `${queues.length} queues`,
-        isOne ? verbs[0] : verbs[1],
-        jobsText(jobs),
-        age === 0 ? "" : `, oldest ${span(age)}`
-      ),
-      place: isOne
-        ? { page: `queues/${encodeURIComponent(first.name)}` }
-        : { page: "queues", query: { sort: "oldest", order: "desc" } },
-      severity,
-      jobs: jobs.value,
-      age
-    }
-  ]
-}
-
-const waitingOf = ({ counts }: Queue) => [counts.pending, counts.scheduled, counts.retrying]
-const dueOf = ({ counts }: Queue) => [counts.pending]
-
-/** A lower bound below the limit says nothing, so the queue may be full or not. */
-const isFull = (queue: Queue) =>
-  queue.limits.depthCap !== null && Count.sum(waitingOf(queue)).value >= queue.limits.depthCap
-
-/** Starts a process for these queues. */
-export const serveCommand = (queues: ReadonlyArray<Pick<Queue, "name">>): string =>
-  `NIGHTSHIFT_QUEUES=${queues.map(({ name }) => name).join(",")} nightshift serve`
-
-const ofQueues = (
-  queues: ReadonlyArray<Queue>,
-  unserved: ReadonlySet<string>,
-  series: QueueSeries | undefined,
-  now: number
-): ReadonlyArray<Incident> => {
-  const full = queues.filter(isFull)
-  const paused = queues.filter((queue) => queue.paused && queue.counts.pending.value > 0)
-  const idle = queues.filter(({ name }) => unserved.has(name))
-  const trendOf = (some: ReadonlyArray<Queue>, jobs: number) => backlogOf(some, jobs, series, now)
-  const fullText: IncidentText = (names, verb, jobs) => `${names} ${verb} full: ${jobs} waiting.`
-  const idleText: IncidentText = (names, verb, jobs, oldest) => `${names} ${verb} no worker: ${jobs} due${oldest}.`
-  const pausedText: IncidentText = (names, verb, jobs, oldest) => `${names} ${verb} paused: ${jobs} due${oldest}.`
-  const [onlyPaused] = paused
-  return [
-    ...ofSome("full", full, trendOf, "failing", waitingOf, fullText, ["is", "are"]),
-    ...ofSome("unserved", idle, trendOf, "waiting", dueOf, idleText, ["has", "have"]).map((incident) => ({
-      ...incident,
-      action: { copy: serveCommand(idle) }
-    })),
-    ...ofSome("paused", paused, trendOf, "notice", dueOf, pausedText, ["is", "are"]).map((incident) => ({
-      ...incident,
-      // Several queues may be paused for different reasons.
-      action: paused.length === 1 && onlyPaused !== undefined ? { resume: onlyPaused.name } : undefined
-    }))
-  ]
-}
-
-/** Queues without a worker are described with their jobs, by `ofQueues`. */
+/** Queues without a worker are described with their jobs, by `QueueIncidents`. */
 const unservedOf = (warnings: ReadonlyArray<Warning>) =>
   new Set(
     warnings.flatMap(({ code, subject }) => (code === "unserved_queue" && subject !== undefined ? [subject] : []))
@@ -362,9 +204,9 @@ const ofDatabase = ({ now }: Database): ReadonlyArray<Incident> => {
 
 /** What is known. Parts that are still loading are undefined. */
 export interface Known {
-  readonly queues: ReadonlyArray<Queue> | undefined
+  readonly queues: ReadonlyArray<QueueIncidents.Queue> | undefined
   /** The last hour of all queues, for trends. */
-  readonly series: QueueSeries | undefined
+  readonly series: QueueIncidents.QueueSeries | undefined
   readonly warnings: ReadonlyArray<Warning> | undefined
   readonly pods: ReadonlyArray<{ readonly id: string }> | undefined
   /** The name of a process. */
@@ -398,7 +240,7 @@ export const of = (known: Known, now: number): ReadonlyArray<Incident> => {
     ...ofClocks(warnings),
     ...ofEndpoints(warnings),
     ...(pods === undefined ? [] : ofLostPods(pods, running, nameOf, now)),
-    ...ofQueues(queues, unservedOf(warnings), series, now),
+    ...QueueIncidents.of(queues, unservedOf(warnings), series, now),
     ...ofGroups(groups, sampled, now),
     ...ofRetries(retrying),
     ...(uploads === undefined ? [] : ofUploads(uploads)),

@@ -103,8 +103,8 @@ export class DatabaseUnavailable extends Expected<DatabaseUnavailable>(503, {
   }
 }
 
-/** Node's error when a connection could not be opened, such as `connect ECONNREFUSED 10.0.0.7:5432`. */
-const notConnected = /^connect E/
+/** Node's error when a connection could not be opened, such as `connect ECONNREFUSED 10.0.0.7:5432`, or that of the pool. */
+const notConnected = /^connect E|^Connection terminated due to connection timeout$/
 /** SQLSTATEs with which a server ends or rejects connections: it shuts down, has crashed, or is still starting. */
 const connectionEnded = /^(08|57P0[123])/
 /** The error of the pool when all of its connections are in use. */

@@ -5,7 +5,7 @@ import { State } from "../core/StoredJob.js"
 import { type JobActions, JobAdmin } from "../queue/JobAdmin.js"
 import { JobLogs } from "../queue/logs/JobLogs.js"
 import { choices } from "../queue/search/JobFilter.js"
-import { JobSearch, maxFound, type QueueCounts } from "../queue/search/JobSearch.js"
+import { JobSearch, maxFound, type QueueCounts, SortRefused } from "../queue/search/JobSearch.js"
 import { Queues } from "../queue/settings/QueueSettings.js"
 import * as RateShare from "../queue/settings/RateShare.js"
 import { type CellServices, Cells, on, onHolder } from "./Cells.js"
@@ -69,12 +69,13 @@ const make = Effect.gen(function* () {
     // Cursors of the default order are ids, which all cells understand. Other orders are those of one cell.
     list: (filter, request) =>
       Effect.gen(function* () {
-        const pages = yield* inEach(cellsFor(filter.queue), JobSearch, (search) => search.list(filter, request))
+        const some = cellsFor(filter.queue)
+        const { by, descending } = request.sort ?? { by: "created", descending: true }
+        if (by !== "created" && some.length > 1)
+          return yield* new SortRefused({ by, cells: some.map(({ name }) => name) })
+        const pages = yield* inEach(some, JobSearch, (search) => search.list(filter, request))
         const [only, ...others] = pages
         if (only !== undefined && others.length === 0) return only
-        const { by, descending } = request.sort ?? { by: "created", descending: true }
-        if (by !== "created")
-          return yield* Effect.dieMessage(`a list over several cells can be sorted by created only, not by ${by}`)
         const merged = pages.flatMap(({ jobs }) => jobs).sort((a, b) => (descending ? 1 : -1) * newestFirst(a, b))
         // Beyond the first place where a cell's page ends, that cell may have more jobs.
         const ends = pages.flatMap(({ next }) => (next === undefined ? [] : [next])).sort()

@@ -1,5 +1,4 @@
 import {
-  Clock,
   Config,
   Context,
   Duration,
@@ -7,10 +6,11 @@ import {
   Either,
   ExecutionStrategy,
   Exit,
+  Fiber,
   Layer,
   Option,
   Redacted,
-  type Runtime,
+  Runtime,
   Schema,
   Scope
 } from "effect"
@@ -55,8 +55,17 @@ export class FleetUnavailable extends Expected<FleetUnavailable>(503)("FleetUnav
 /** A cell that could not be opened is tried again after this many milliseconds. */
 const retryAfter = 1_000
 
-/** Calls of an open cell fail at once for this many milliseconds after its server refused a connection. */
+/** Calls of an open cell fail at once for this many milliseconds after no connection could be opened. */
 const refusedFor = 250
+
+/** Calls of a cell that did not answer wait this many milliseconds for the next attempt, then fail like the last one. */
+const patience = 500
+
+/** Why a cell could not be reached, and until when calls fail at once, by `performance.now()`. */
+interface Outage {
+  readonly error: CellUnavailable
+  readonly until: number
+}
 
 /** How long to repeat attempts to reach a cell, unless DATABASE_BOOT_TIMEOUT is set: callers wait for it. */
 const openTimeout = Duration.millis(500)
@@ -74,8 +83,8 @@ export class Cells extends Context.Tag("nightshift/fleet/Cells")<
     readonly open: (cell: Cell) => Effect.Effect<OpenCell, CellUnavailable>
     /** The cell if it is open already. */
     readonly opened: (cell: Cell) => OpenCell | undefined
-    /** Why the server of an open cell refused a connection a moment ago, if it did. */
-    readonly refusal: (cell: Cell) => CellUnavailable | undefined
+    /** Whether the cell did not answer when it was last tried. */
+    readonly isDown: (cell: Cell) => boolean
     /** Turns an outage of a cell's database into CellUnavailable, and remembers a refused connection. */
     readonly inCell: (cell: Cell) => <E>(error: E) => E | CellUnavailable
   }
@@ -146,46 +155,62 @@ const make = (
         return yield* exit
       })
 
-    const openers = new Map<Cell, Effect.Effect<OpenCell, CellUnavailable>>()
-    for (const cell of fleet.cells.values()) {
-      const turn = yield* Effect.makeSemaphore(1)
-      let failed: { readonly error: CellUnavailable; readonly at: number } | undefined
-      const attempt = Effect.gen(function* () {
-        const known = opened.get(cell)
-        if (known !== undefined) return known
-        if (failed !== undefined && (yield* Clock.currentTimeMillis) - failed.at < retryAfter)
-          return yield* failed.error
-        const built = yield* Effect.either(build(cell))
-        if (Either.isRight(built)) {
-          opened.set(cell, built.right)
-          return built.right
-        }
-        const error = new CellUnavailable(cell.name, { detail: built.left.message, nothingWritten: true })
-        failed = { error, at: yield* Clock.currentTimeMillis }
-        return yield* error
-      })
-      openers.set(cell, turn.withPermits(1)(attempt))
-    }
-
-    const refusals = new Map<Cell, { readonly error: CellUnavailable; readonly until: number }>()
-    const refusal = (cell: Cell) => {
-      const last = refusals.get(cell)
-      return last !== undefined && performance.now() < last.until ? last.error : undefined
-    }
+    const outages = new Map<Cell, Outage>()
     const inCell =
       (cell: Cell) =>
       <E>(error: E): E | CellUnavailable => {
         if (!(error instanceof DatabaseUnavailable) || error instanceof CellUnavailable) return error
         const outage = new CellUnavailable(cell.name, error)
-        if (error.connectionRefused) refusals.set(cell, { error: outage, until: performance.now() + refusedFor })
+        if (error.connectionRefused) outages.set(cell, { error: outage, until: performance.now() + refusedFor })
         return outage
       }
+
+    /** Opens a cell, or asks whether one that was open answers again. */
+    const attempt = (cell: Cell) =>
+      Effect.suspend(() => {
+        const known = opened.get(cell)
+        return known === undefined ? build(cell) : Effect.as(Effect.provide(identityOf, known.runtime), known)
+      }).pipe(
+        Effect.mapError((error) => {
+          const outage = inCell(cell)(error)
+          if (outage instanceof CellUnavailable) return outage
+          return new CellUnavailable(cell.name, { detail: outage.message, nothingWritten: true })
+        }),
+        Effect.tapBoth({
+          onSuccess: (open) =>
+            Effect.sync(() => {
+              opened.set(cell, open)
+              outages.delete(cell)
+            }),
+          onFailure: (error) =>
+            Effect.sync(() => {
+              const pause = opened.has(cell) ? refusedFor : retryAfter
+              outages.set(cell, { error, until: performance.now() + pause })
+            })
+        })
+      )
+
+    const fork = Runtime.runFork(yield* Effect.runtime<never>())
+    const attempts = new Map<Cell, { readonly fiber: Fiber.RuntimeFiber<OpenCell, CellUnavailable>; at: number }>()
+    /** All calls share one attempt. It goes on without them: a server that is gone does not refuse connections. */
+    const shared = (cell: Cell) => {
+      const running = attempts.get(cell)
+      if (running !== undefined && running.fiber.unsafePoll() === null) return running
+      const begun = { fiber: fork(attempt(cell), { scope }), at: performance.now() }
+      attempts.set(cell, begun)
+      return begun
+    }
 
     const open = (cell: Cell) =>
       Effect.suspend(() => {
         const known = opened.get(cell)
-        if (known === undefined) return openers.get(cell) ?? Effect.dieMessage("no such cell")
-        return refusal(cell) ?? Effect.succeed(known)
+        const outage = outages.get(cell)
+        if (outage === undefined) return known === undefined ? Fiber.join(shared(cell).fiber) : Effect.succeed(known)
+        const now = performance.now()
+        if (now < outage.until) return outage.error
+        const { at, fiber } = shared(cell)
+        const duration = Math.max(0, at + patience - now)
+        return Effect.timeoutFail(Fiber.join(fiber), { duration, onTimeout: () => outage.error })
       })
 
     const first = yield* Effect.forEach(fleet.cells.values(), (cell) => Effect.either(open(cell)), {
@@ -194,7 +219,7 @@ const make = (
     const failures = first.filter(Either.isLeft).map(({ left }) => left.message)
     if (failures.length === fleet.cells.size) return yield* new FleetUnavailable({ reasons: failures })
     for (const failure of failures) yield* Effect.logWarning(failure)
-    return { fleet, open, opened: (cell) => opened.get(cell), refusal, inCell }
+    return { fleet, open, opened: (cell) => opened.get(cell), isDown: (cell) => outages.has(cell), inCell }
   })
 
 /** Runs an effect on the services of a cell. An outage of its database becomes CellUnavailable. */

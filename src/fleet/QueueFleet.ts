@@ -123,7 +123,7 @@ const make = Effect.gen(function* () {
       return results
     })
 
-  /** For jobs that need the routes, and cells that are not open. */
+  /** For jobs that need the routes, and cells that are not open or did not answer. */
   const submitLater = yield* submitterOf(enqueue)
   /** The submitters of open cells. */
   const submitters = new Map<Cell, Submit>()
@@ -140,9 +140,7 @@ const make = Effect.gen(function* () {
     const job = queueOf === undefined ? given : routed(given, queueOf)
     const cell = isRouted(job) ? undefined : place(fleet, job)
     const direct = cell === undefined ? undefined : directOf(cell)
-    if (cell === undefined || direct === undefined) return submitLater(job, onResult)
-    const refusal = cells.refusal(cell)
-    if (refusal !== undefined) return onResult(Exit.fail(refusal))
+    if (cell === undefined || direct === undefined || cells.isDown(cell)) return submitLater(job, onResult)
     direct(job, (exit) => onResult(Exit.isSuccess(exit) ? exit : Exit.mapError(exit, cells.inCell(cell))))
   }
 

@@ -103,7 +103,7 @@ const make = Effect.gen(function* () {
       const { complete, jobs } = yield* search.list({ ...filter, since }, { limit: maxJobs, among }).pipe(
         Effect.map((page) => ({ jobs: page.jobs, complete: true })),
         Effect.catchTag("SearchTooSlow", () => Effect.succeed({ jobs: [], complete: false })),
-        Effect.catchTag("BadCursor", Effect.die)
+        Effect.catchTags({ BadCursor: Effect.die, SortRefused: Effect.die })
       )
       return { deliveries: merge(remembered, yield* statesOf(remembered, jobs), jobs, prefix), complete }
     })

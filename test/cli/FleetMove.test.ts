@@ -2,7 +2,6 @@ import { writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
-import pg from "pg"
 import { z } from "zod"
 import { event, job, worker, workflow } from "../../src/client/index.js"
 import * as FleetFolder from "../support/FleetFolder.js"
@@ -214,29 +213,55 @@ const copyJobs = ({ query }: Effect.Effect.Success<typeof fleet>, from: string, 
 const jobsCommand = ({ cwd }: Effect.Effect.Success<typeof fleet>, act: string, id: string, cell: string) =>
   Nightshift.call(["jobs", act, id, "--cell", cell], { cwd, env: {} })
 
+describe("a dedupe key that another job takes while the command stores the first one", () => {
+  it.scopedLive("is that of the other job, and no job is lost", () =>
+    Effect.gen(function* () {
+      const { call, cell, ids, transaction } = yield* fleet
+      const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
+      const dedupe = { key: "k", scope: "retained" } as const
+      const moving = yield* run(() => main.enqueue(greet, { who: "moves" }, { dedupe }))
+      const other = yield* transaction("mail-2")
+      const taking = yield* run(() => target.enqueue(greet, { who: "takes" }, { dedupe, tx: other.client }))
+      const going = yield* Effect.fork(call("move", "mail", "--to", "mail-2"))
+      yield* other.commitOnceAwaited
+      const moved = yield* Effect.fromFiber(going)
+      expect(moved).toMatchObject({ code: 0, stderr: "" })
+      expect(moved.stdout).toContain("1 job lost the dedupe key, which another job has in the new cell: both run")
+      expect(yield* ids("main", "mail")).toEqual([])
+      expect(yield* ids("mail-2", "mail")).toEqual([moving.id, taking.id].sort())
+      expect((yield* run(() => target.job(moving.id))).dedupe).toBe(undefined)
+    })
+  )
+
+  it.scopedLive("keeps an execution where it is", () =>
+    Effect.gen(function* () {
+      const { call, cell, ids, transaction } = yield* fleet
+      const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
+      const { id } = yield* run(() => main.start(bill, { id: "one" }))
+      const other = yield* transaction("mail-2")
+      const taking = yield* run(() => target.start(bill, { id: "one" }, { tx: other.client }))
+      const going = yield* Effect.fork(call("move", "bills", "--to", "mail-2"))
+      yield* other.commitOnceAwaited
+      const moved = yield* Effect.fromFiber(going)
+      expect(moved).toMatchObject({ code: 1, stderr: expect.stringContaining("bill/one") })
+      expect([yield* ids("main", "bills"), yield* ids("mail-2", "bills")]).toEqual([[id], [taking.id]])
+    })
+  )
+})
+
 describe("two commands, or one that was killed", () => {
   it.scopedLive("lose no job that one returns while the other deletes it in the old cell", () =>
     Effect.gen(function* () {
       const folder = yield* fleet
-      const { call, cell, ids, query, url } = folder
+      const { call, cell, ids, query, transaction } = folder
       const main = yield* cell("main")
       const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
       yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
       yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
-      const other = yield* Effect.acquireRelease(
-        Effect.promise(async () => {
-          const client = new pg.Client({ connectionString: url("main") })
-          await client.connect()
-          await client.query("begin")
-          return client
-        }),
-        (client) => Effect.promise(() => client.end())
-      )
-      yield* run(() => other.query("delete from nightshift.job"))
+      const other = yield* transaction("main")
+      yield* run(() => other.client.query("delete from nightshift.job"))
       const going = yield* Effect.fork(call("move", "mail", "--to", "main"))
-      const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-      yield* Effect.repeat(query("main", waits), { until: (rows) => rows.length > 0 })
-      yield* run(() => other.query("commit"))
+      yield* other.commitOnceAwaited
       expect(yield* going).toMatchObject({ code: 0, stderr: "" })
       expect([yield* ids("main", "mail"), yield* ids("mail-2", "mail")]).toEqual([[id], []])
     })

@@ -99,6 +99,37 @@ describe("events of a test", () => {
     expect(await run.result()).toEqual([null, "A"])
   })
 
+  it("end the oldest wait, even if it lost a race, like values of signals: its promise can be awaited again", async () => {
+    const signals = { message: z.string() }
+    const payload = z.object({})
+    const again = workflow("again", { payload, signals, key: () => "a" }, async (_, step) => {
+      const [event, message] = [step.waitForEvent(paid), step.next("message")]
+      const nap = step.sleep("nap", "1m").then(() => undefined)
+      const raced = [await Promise.race([event, nap]), await Promise.race([message, nap])]
+      return [...raced, await event, await message]
+    })
+    const anew = workflow("anew", { payload, signals, key: () => "a" }, async (_, step) => {
+      const nap = () => step.sleep("nap", "1m").then(() => undefined)
+      const raced = [await Promise.race([step.waitForEvent(paid), nap()])]
+      raced.push(await Promise.race([step.next("message").then(() => undefined), nap()]))
+      await step.sleep("more", "1m")
+      const [event, message] = [step.waitForEvent(paid, { timeout: "1d" }), step.next("message", { timeout: "1d" })]
+      return [...raced, await event, await message]
+    })
+    await using shift = await testShift({ handlers: [again, anew] })
+    const runs = [await shift.start(again, {}), await shift.start(anew, {})]
+    await shift.settle()
+    await shift.advance("150s")
+    await shift.publish(paid, { order: "A" })
+    for (const run of runs) await run.signal("message", "a")
+    await shift.advance("2d")
+    const results = await Promise.all(runs.map((run) => run.result()))
+    expect(results).toEqual([
+      [null, null, { order: "A" }, "a"],
+      [null, null, null, null]
+    ])
+  })
+
   it("fail an execution that waits for them with another schema, which names the event", async () => {
     const shipped = event("order.shipped", z.object({ order: z.string() }))
     const waits = workflow("waits", { payload: z.object({}) }, (_, step) =>

@@ -18,6 +18,7 @@ import * as FleetClient from "../../src/fleet/FleetClient.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as ShapingProxy from "../support/ShapingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -61,6 +62,32 @@ const stored = (url: string) =>
       return rows.map(({ key, queue }) => (key === null ? queue : `${queue} ${key}`))
     } finally {
       await client.end()
+    }
+  })
+
+/** A host that can be gone: its connections end, and it does not answer new ones. */
+const vanishing = (target: Redacted.Redacted) =>
+  Effect.gen(function* () {
+    let isGone = false
+    let attempts = 0
+    const open = new Set<() => void>()
+    const url = yield* LosingProxy.listen(target, (client, server) => {
+      attempts += 1
+      if (isGone) return
+      client.pipe(server)
+      server.pipe(client)
+      open.add(() => client.resetAndDestroy())
+    })
+    return {
+      url: Redacted.value(url),
+      attempts: () => attempts,
+      vanish: () => {
+        isGone = true
+        for (const reset of open) reset()
+      },
+      appear: () => {
+        isGone = false
+      }
     }
   })
 
@@ -128,6 +155,38 @@ describe("connect({ fleet })", () => {
       expect(yield* stored(urls.one)).toEqual(["default"])
       const all = yield* rejected(connect({ fleet: declared({ one: nowhere, two: `${nowhere}2` }), log: false }))
       expect(all.message).toMatch(/^No cell of the fleet is available\./)
+    })
+  )
+
+  it.scopedLive("fails lookups of a cell whose host is gone, without waiting for a connection each", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const host = yield* vanishing(Redacted.make(urls.two))
+      const fleet = declared({ ...urls, two: host.url })
+      const before = yield* opened(fleet)
+      const { id } = yield* Effect.promise(() => before.enqueue(greet, { who: "a" }, { queue: "letters" }))
+      host.vanish()
+      const after = yield* opened(fleet)
+      for (const shift of [before, after]) {
+        const calls = [
+          () => shift.job(id),
+          () => shift.result(id),
+          () => shift.why(id),
+          () => shift.cancel(id),
+          () => shift.requeue(id),
+          () => shift.logs(id)
+        ]
+        // The first finds out. Later ones that try again fail while their attempt is under way.
+        const known = host.attempts()
+        while (host.attempts() === known) yield* rejected(shift.job(id))
+        const tried = host.attempts()
+        for (const call of calls)
+          expect(yield* rejected(call())).toMatchObject({ code: "CELL_UNAVAILABLE", cell: "mail", retryable: true })
+        expect(host.attempts() - tried).toBeLessThan(calls.length / 2)
+      }
+      host.appear()
+      const found = Effect.promise(() => after.job(id).catch(() => undefined))
+      expect(yield* Effect.repeat(found, { until: (job) => job !== undefined })).toMatchObject({ id })
     })
   )
 
@@ -313,6 +372,31 @@ describe("Fleet.layer", () => {
         expect(refused.message).toMatch(/is in another cell: the transaction is of cell main, but the job belongs to/)
         expect(yield* stored(urls.one)).toEqual([])
       }).pipe(Effect.provide(FleetClient.layer(declared(urls), { pool: 2 })))
+    })
+  )
+
+  it.scopedLive("sorts a list of one cell by any column, and refuses to sort one over several", () =>
+    Effect.gen(function* () {
+      const fleet = declared(yield* databases)
+      const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }) })
+      yield* Effect.gen(function* () {
+        const priorities = [0, 2, 1]
+        const ids = yield* Effect.forEach(priorities, (priority) =>
+          Effect.map(Greet.enqueue({ who: "Ada" }, { queue: "letters", priority }), ({ id }) => id)
+        )
+        yield* Greet.enqueue({ who: "Grace" })
+        const search = yield* JobSearch
+        const sort = { by: "priority", descending: true } as const
+        const letters = yield* search.list({ queue: "letters" }, { limit: 10, sort })
+        expect(letters.jobs.map(({ id }) => id)).toEqual([ids[1], ids[2], ids[0]])
+        const oldestFirst = yield* search.list({}, { limit: 10, sort: { by: "created", descending: false } })
+        expect(oldestFirst.jobs.map(({ id }) => id).slice(0, 3)).toEqual(ids)
+        const refused = yield* Effect.flip(search.list({}, { limit: 10, sort }))
+        expect(refused).toMatchObject({ _tag: "SortRefused", answer: { status: 400, field: "sort" } })
+        expect(refused.message).toBe(
+          "Jobs of several cells (main, mail) can be sorted by created only, got priority. Sort by created, or list the jobs of one cell."
+        )
+      }).pipe(Effect.provide(FleetClient.layer(fleet, { pool: 2 })))
     })
   )
 

@@ -6,9 +6,9 @@ import { fromCause } from "../../src/client/FromCause.js"
 import type { ExpectedError } from "../../src/core/ExpectedError.js"
 import * as Nightshift from "../support/Nightshift.js"
 
-/** Errors that no request gets: of commands, of the start of a process, of the caller's own transaction and of waiting. */
+/** Errors that no request gets: of commands, of fleets, of the start of a process, of the caller's own transaction and of waiting. */
 const notServed = /^src\/cli\/|^src\/fleet\/|\/BotsFile\.ts$|\/DatabaseBoot\.ts$/
-const notServedTags = new Set(["OuterTransactionFailed", "JobDead", "JobCancelled", "ResultTimeout"])
+const notServedTags = new Set(["OuterTransactionFailed", "JobDead", "JobCancelled", "ResultTimeout", "SortRefused"])
 const isServed = ({ _tag }: { readonly _tag: string }) => !notServedTags.has(_tag)
 
 interface ErrorClass {

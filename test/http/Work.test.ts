@@ -319,6 +319,18 @@ describe.each(backends)("work over HTTP with its own server (%s)", (_, layer) =>
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("answers a result that was sent twice at once as stored, both times", () =>
+    Effect.gen(function* () {
+      const count = 10
+      yield* Effect.replicateEffect(enqueue(1), count)
+      const jobs = jobsOf(yield* post("claim", { ...plain, max: count, waitSeconds: 20 }))
+      expect(jobs.length).toBe(count)
+      const sent = jobs.flatMap((job) => [job, job]).map((job) => finish(job, { outcome: "done", result: 2 }))
+      const answers = yield* Effect.all(sent, { concurrency: "unbounded" })
+      for (const { json } of answers) expect(json).toMatchObject({ jobs: [{ status: "done" }] })
+    }).pipe(Effect.provide(layer()))
+  )
+
   const token = "worker-sesame-worker-sesame"
   const config = { workerTokens: Option.some(Redacted.make(`${token}:default,mail other-${token}:*`)) }
   it.scopedLive("restricts a worker's token to its queues and to the routes of workers", () =>

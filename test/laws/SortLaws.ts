@@ -104,9 +104,8 @@ export const sortLaws = (law: Law): void => {
       ] as const) {
         const sort = { by, descending: true }
         const cursor = writeCursor(sort, { value, id, newest: id, at })
-        expect(yield* Effect.flip(line.search.list({}, { limit: 1, sort, cursor }))).toMatchObject({
-          _tag: "BadCursor"
-        })
+        const listed = line.search.list({ queue: line.name }, { limit: 1, sort, cursor })
+        expect(yield* Effect.flip(listed)).toMatchObject({ _tag: "BadCursor" })
       }
       const sort = { by: "duration", descending: true } as const
       const cursor = writeCursor(sort, { value: "x", id, newest: id, at })

@@ -24,6 +24,30 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
       Effect.acquireRelease(Effect.promise(open), (shift) => Effect.promise(() => shift.close()))
     const query = (cell: string, text: string, values: ReadonlyArray<unknown> = []) =>
       Effect.promise(async () => (await pools[names.indexOf(cell)]?.query(text, [...values]))?.rows ?? [])
+    /** Opens a transaction in a cell. `commitOnceAwaited` commits it as soon as another statement waits for its locks. */
+    const transaction = (cell: string) =>
+      Effect.map(
+        Effect.acquireRelease(
+          Effect.promise(async () => {
+            const client = new pg.Client({ connectionString: urls[names.indexOf(cell)] })
+            await client.connect()
+            await client.query("begin")
+            return client
+          }),
+          (client) => Effect.promise(() => client.end())
+        ),
+        (client) => {
+          const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+          const awaited = Effect.repeat(query(cell, waits), { until: (rows) => rows.length > 0 })
+          return {
+            client,
+            commitOnceAwaited: Effect.zipRight(
+              awaited,
+              Effect.promise(() => client.query("commit"))
+            )
+          }
+        }
+      )
     return {
       cwd,
       file,
@@ -31,6 +55,7 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
       /** The list as it is now. */
       text: () => readFileSync(file, "utf8"),
       query,
+      transaction,
       /** Ids of the jobs of a queue in a cell. */
       ids: (cell: string, queue: string) =>
         Effect.map(query(cell, "select id from nightshift.job where queue = $1 order by id", [queue]), (rows) =>

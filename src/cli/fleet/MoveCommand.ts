@@ -2,7 +2,7 @@ import { Console, Duration, Effect } from "effect"
 import { span } from "../../core/SpanText.js"
 import { cellsOf, type Fleet, namesOf } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
-import * as Mover from "../../fleet/move/Mover.js"
+import * as Moved from "../../fleet/move/Moved.js"
 import { isQueueName } from "../../queue/NewJob.js"
 import * as CommonOptions from "../CommonOptions.js"
 import { SomeFailed, UsageError } from "../Failure.js"
@@ -68,7 +68,7 @@ const run = (given: Given) =>
       has: (queue, cell) =>
         cellsOf(fleet, queue).includes(cell) || leaving.some((part) => part.queue === queue && part.from.cell === cell),
       total,
-      moved: Mover.none,
+      moved: Moved.none,
       isListChanged: false,
       refused: new Set()
     }

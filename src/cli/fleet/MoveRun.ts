@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect } from "effect"
 import { type Cell, cellsOf, namesOf } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
+import * as Moved from "../../fleet/move/Moved.js"
 import * as Mover from "../../fleet/move/Mover.js"
 import { Queue } from "../../queue/Queue.js"
 import * as RateShare from "../../queue/settings/RateShare.js"
@@ -28,7 +29,7 @@ export interface Run {
   readonly has: (queue: string, cell: Cell) => boolean
   /** Jobs that are expected to move. */
   readonly total: number
-  moved: Mover.Moved
+  moved: Moved.Moved
   isListChanged: boolean
   readonly refused: Set<string>
 }
@@ -122,7 +123,7 @@ const carry = (run: Run, way: Mover.Way) =>
       count += jobs
       return ProgressBar.draw("moving", Math.min(count, run.total), run.total)
     })
-    run.moved = Mover.plus(run.moved, moved)
+    run.moved = Moved.plus(run.moved, moved)
     for (const execution of moved.refused) run.refused.add(execution)
   })
 

@@ -1,12 +1,12 @@
-import { Clock, Effect, Schema } from "effect"
-import { Expected } from "../../core/ExpectedError.js"
+import { Clock, Effect } from "effect"
 import type { JobId, Lease } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
-import { type DatabaseError, isContention, mapErrors } from "../../database/DatabaseError.js"
+import { DatabaseConflict, type DatabaseError, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { outside } from "../../database/Transaction.js"
 import * as SqlArrays from "../../queue/SqlArrays.js"
 import * as QueueSql from "../../queue/settings/QueueSql.js"
 import type { Cell } from "../Fleet.js"
+import { type Moved, MoveMismatch, none, plus } from "./Moved.js"
 import * as MoveSql from "./MoveSql.js"
 
 // Moves jobs between two cells in small steps, each of which can be repeated. A job is held in the cell that it leaves, then
@@ -64,28 +64,7 @@ export interface Tie {
   readonly jobs: number
 }
 
-/** What happened to jobs that were to move. */
-export interface Moved {
-  readonly moved: number
-  /** Ids that the other cell had already. Their old copies were deleted. */
-  readonly known: number
-  /** Moved without their dedupe key, because another job has it there. */
-  readonly withoutKey: number
-  /** Executions that exist in both cells. They stay. */
-  readonly refused: ReadonlyArray<string>
-}
-
-/** The cells do not have the same jobs after a step. Nothing was deleted. */
-export class MoveMismatch extends Expected<MoveMismatch>(409)("MoveMismatch", {
-  from: Schema.String,
-  to: Schema.String,
-  expected: Schema.Int,
-  found: Schema.Int
-}) {
-  override get message(): string {
-    return `Cell ${this.to} stored ${this.found} of ${this.expected} jobs of cell ${this.from}. These jobs stay in ${this.from}; run the command again.`
-  }
-}
+const isKeyTaken = (error: unknown) => error instanceof DatabaseConflict && error.constraint === "job_dedupe"
 
 /** Jobs, and bytes of them, that one transaction copies. */
 const step = { jobs: 500, bytes: 8 * 1024 * 1024 }
@@ -107,15 +86,6 @@ interface Sendable {
   readonly ids: string
   readonly exits: string
 }
-
-export const none: Moved = { moved: 0, known: 0, withoutKey: 0, refused: [] }
-
-export const plus = (a: Moved, b: Moved): Moved => ({
-  moved: a.moved + b.moved,
-  known: a.known + b.known,
-  withoutKey: a.withoutKey + b.withoutKey,
-  refused: [...a.refused, ...b.refused]
-})
 
 /** Statements of one cell. */
 const on = ({ database }: Side) => {
@@ -278,17 +248,22 @@ export const transfer = (from: Side, to: Side, way: Way, jobs: ReadonlyArray<Job
       const ids = uuids(jobs)
       const locked = yield* lockJobs(source, ids, held)
       const keys = locked.flatMap(({ dedupe_key }) => dedupe_key ?? [])
-      const conflicts = yield* outside(
-        target.rows<{ id: JobId | null; key: string | null }>(target.sql.conflicts, [ids, texts(keys), held])
-      )
-      const known = new Set(conflicts.flatMap(({ id }) => id ?? []))
-      const taken = new Set(conflicts.flatMap(({ key }) => key ?? []))
-      const isTaken = ({ dedupe_key }: Locked) => dedupe_key !== null && taken.has(dedupe_key)
-      const fresh = locked.filter(({ id }) => !known.has(id))
-      // An execution is found by its dedupe key, so it cannot lose it.
-      const moving = fresh.filter((job) => !(job.execution && isTaken(job)))
-      const refused = fresh.filter((job) => job.execution && isTaken(job))
-      if (moving.length > 0) yield* copy(from, to, held, moving, taken)
+      const copied = Effect.gen(function* () {
+        const conflicts = yield* outside(
+          target.rows<{ id: JobId | null; key: string | null }>(target.sql.conflicts, [ids, texts(keys), held])
+        )
+        const known = new Set(conflicts.flatMap(({ id }) => id ?? []))
+        const taken = new Set(conflicts.flatMap(({ key }) => key ?? []))
+        const isTaken = ({ dedupe_key }: Locked) => dedupe_key !== null && taken.has(dedupe_key)
+        const fresh = locked.filter(({ id }) => !known.has(id))
+        // An execution is found by its dedupe key, so it cannot lose it.
+        const moving = fresh.filter((job) => !(job.execution && isTaken(job)))
+        const refused = fresh.filter((job) => job.execution && isTaken(job))
+        if (moving.length > 0) yield* copy(from, to, held, moving, taken)
+        return { known, moving, refused, withoutKey: moving.filter(isTaken).length }
+      })
+      // A job that has just taken a dedupe key there is one of the conflicts of the next try.
+      const { known, moving, refused, withoutKey } = yield* Effect.retry(copied, { times: 5, while: isKeyTaken })
       const gone = uuids(locked.filter((job) => !refused.includes(job)).map(({ id }) => id))
       yield* source.rows(source.sql.remove, [gone])
       if (refused.length > 0)
@@ -296,7 +271,7 @@ export const transfer = (from: Side, to: Side, way: Way, jobs: ReadonlyArray<Job
       return {
         moved: moving.length,
         known: known.size,
-        withoutKey: moving.filter(isTaken).length,
+        withoutKey,
         refused: refused.filter(({ unfinished }) => unfinished).map(({ dedupe_key }) => dedupe_key ?? "")
       } satisfies Moved
     })

@@ -11,6 +11,7 @@ import {
   JobSearch,
   type PageRequest,
   type SearchTooSlow,
+  type SortRefused,
   type Total
 } from "../../queue/search/JobSearch.js"
 import * as Sealer from "../../seal/Sealer.js"
@@ -54,7 +55,7 @@ export class ListCache extends Context.Tag("nightshift/http/ListCache")<
     readonly page: (
       filter: JobFilter,
       page: PageRequest
-    ) => Effect.Effect<CountedPage, BadCursor | SearchTooSlow | DatabaseError>
+    ) => Effect.Effect<CountedPage, BadCursor | SortRefused | SearchTooSlow | DatabaseError>
     readonly deadGroups: (queue?: string) => Effect.Effect<DeadGroups, SearchTooSlow | DatabaseError>
     /** Drops cached results after an operator's change, so that the change is visible. */
     readonly forget: Effect.Effect<void>

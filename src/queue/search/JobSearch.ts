@@ -66,6 +66,16 @@ export class SearchTooSlow extends Expected<SearchTooSlow>(503)("SearchTooSlow",
   }
 }
 
+/** A list over several cells of a fleet can be sorted by time only: other orders are those of a cell. */
+export class SortRefused extends Expected<SortRefused>(400, { field: "sort" })("SortRefused", {
+  by: Schema.String,
+  cells: Schema.Array(Schema.String)
+}) {
+  override get message(): string {
+    return `Jobs of several cells (${this.cells.join(", ")}) can be sorted by created only, got ${this.by}. Sort by created, or list the jobs of one cell.`
+  }
+}
+
 /** Read access to jobs. Results are bounded in size, queries in time. */
 export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
   JobSearch,
@@ -77,7 +87,7 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
     readonly list: (
       filter: JobFilter,
       page: PageRequest
-    ) => Effect.Effect<JobPage, BadCursor | SearchTooSlow | DatabaseError>
+    ) => Effect.Effect<JobPage, BadCursor | SortRefused | SearchTooSlow | DatabaseError>
 
     /**
      * The jobs whose id begins with this text, or whose dedupe key or key it is, newest first and by index: a dedupe key

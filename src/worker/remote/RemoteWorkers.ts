@@ -244,8 +244,15 @@ const make: Effect.Effect<
         },
         { concurrency: "unbounded" }
       )
+      // Another request of the worker may have ended an attempt since it was read.
+      const unwritten = firsts.filter((_, index) => attempts[index]?._tag === "Running" && done[index] === undefined)
+      const since = yield* queue.attempts(pod, unwritten)
       yield* forget(pod, firsts)
       const byKey = new Map(firsts.map((end, index) => [keyOf(end), done[index]]))
+      for (const [index, end] of unwritten.entries()) {
+        const attempt = since[index]
+        if (attempt?._tag === "Ended") byKey.set(keyOf(end), attempt.status)
+      }
       return ends.map((end) => byKey.get(keyOf(end)))
     })
 
