@@ -301,7 +301,7 @@ export const make = <Item, Result, E, R>(
 
     const flushWaiting = Effect.suspend(() => {
       const batch = line.take()
-      const [first] = batch
+      const first = batch[0]
       // All items were withdrawn.
       if (first === undefined) return Effect.sync(complete)
       const flight = { number: first.number, weight: batch.reduce((sum, { weight }) => sum + weight, 0) }

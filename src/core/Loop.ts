@@ -196,8 +196,9 @@ export const repeatLoop = (loop: Loop, passed: (outcome: PassOutcome) => void = 
     let isOver = false
     const pause = Effect.clockWith((clock) => {
       const now = clock.unsafeCurrentTimeMillis()
-      return Effect.flatMap(schedule.step(now, last, state), ([next, _, decision]) => {
-        state = next
+      return Effect.flatMap(schedule.step(now, last, state), (stepped) => {
+        const decision = stepped[2]
+        state = stepped[0]
         isOver = ScheduleDecision.isDone(decision)
         if (ScheduleDecision.isDone(decision)) return Effect.void
         const millis = ScheduleIntervals.start(decision.intervals) - now

@@ -75,7 +75,7 @@ const claimAll = (
             release !== undefined && releases.includes(release) && row.runAt > now && workflows.lifetimes.isParked(row)
           )
         })
-  return [...due, ...left.slice(0, limit - due.length)].map((candidate) => {
+  return due.concat(left.slice(0, limit - due.length)).map((candidate) => {
     const row = begin(candidate, { lease, pod }, now)
     table.put(row)
     return claimedOf(workflows, row, lease, now)
@@ -251,7 +251,7 @@ const make = (
         at === firstTry || (end.unanswered !== undefined && at === firstTries.get(end.unanswered))
       const movedOn = finalizeAll(table, tables, workflows, logs, current, firstTry ?? now, wasWritten)
       firstTries.set(ends, firstTry ?? now)
-      return [...superseded.map(({ id }) => id), ...movedOn]
+      return superseded.map(({ id }) => id).concat(movedOn)
     }),
   heartbeat: (held) =>
     table

@@ -47,12 +47,13 @@ export const make = (fields: CronFields): ((local: number) => number | undefined
     let at = Math.ceil(local / 1_000) * 1_000
     for (let step = 0; step < maxDays; step += 1) {
       const date = new Date(at)
-      const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()]
+      const year = date.getUTCFullYear()
+      const month = date.getUTCMonth()
       if (!fields.month.has(month + 1)) {
         at = Date.UTC(year, month + 1, 1)
         continue
       }
-      const midnight = Date.UTC(year, month, day)
+      const midnight = Date.UTC(year, month, date.getUTCDate())
       const time = dayMatches(fields, date) ? timeOfDay((at - midnight) / 1_000) : undefined
       if (time !== undefined) return midnight + time * 1_000
       at = midnight + daySeconds * 1_000

@@ -44,6 +44,6 @@ export const missedBefore = (
   { due, now }: Span,
   firing: ReadonlyArray<number>
 ): { readonly since: number; readonly at: number } | undefined => {
-  const [first = now + 1] = firing
+  const first = firing[0] ?? now + 1
   return first <= due ? undefined : { since: due, at: expression.last(due, first - 1, 1)[0] ?? due }
 }

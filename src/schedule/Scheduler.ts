@@ -135,10 +135,12 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
       if (at === undefined) return []
       return [isLate(at) ? TickOutcome.CaughtUp({ at, job }) : TickOutcome.Fired({ at, job })]
     })
-    const [at, since, passed] = [firing.at(-1), skipped[0], skipped.at(-1)]
+    const at = firing.at(-1)
+    const since = skipped[0]
+    const passed = skipped.at(-1)
     const skippedOutcome =
       since === undefined || passed === undefined ? [] : [TickOutcome.Skipped({ since, at: passed })]
-    yield* schedules.note(name, [...missed, ...fired, ...skippedOutcome])
+    yield* schedules.note(name, missed.concat(fired, skippedOutcome))
     const count = () => {
       if (at !== undefined) metrics.series(lastFire, { schedule: name }).set(at / 1_000)
       if (skipped.length > 0) metrics.series(skips, { schedule: name }).add(skipped.length)
@@ -228,7 +230,7 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
 
   const pass = (term: Term) =>
     Effect.flatMap(schedules.due(batch), (due) => {
-      const [only] = due
+      const only = due[0]
       // Usually one schedule is due. Effect.forEach would take as many steps as firing it.
       return only !== undefined && due.length === 1 ? turn(only, term) : turns(due, term)
     })

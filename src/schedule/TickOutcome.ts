@@ -29,7 +29,7 @@ export const maxOutcomes = 20
 export const remembered = (
   known: ReadonlyArray<TickOutcome>,
   outcomes: ReadonlyArray<TickOutcome>
-): ReadonlyArray<TickOutcome> => [...outcomes.toReversed(), ...known].slice(0, maxOutcomes)
+): ReadonlyArray<TickOutcome> => outcomes.toReversed().concat(known).slice(0, maxOutcomes)
 
 /** Returns the last outcome with a job and the last skipped tick. */
 export const lastFireAndSkip = (outcomes: ReadonlyArray<TickOutcome>) => ({

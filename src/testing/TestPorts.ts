@@ -5,7 +5,6 @@ import type { Pods } from "../cluster/Pods.js"
 import type { Shares } from "../cluster/Shares.js"
 import type { Codec } from "../codec/Codec.js"
 import { Boot } from "../core/Boot.js"
-import { untilClosed } from "../core/Registration.js"
 import type { Hints } from "../database/Hints.js"
 import * as MetricsFlush from "../history/MetricsFlush.js"
 import type { MinuteBuckets } from "../history/MinuteBuckets.js"
@@ -70,32 +69,29 @@ export type TestPorts =
   | Storage
   | Metrics
 
-/** A tally with its own source id. Every pod has one, and so has the test itself, which enqueues jobs. */
-export const countingIn = (flushes: Set<Effect.Effect<unknown>>): Layer.Layer<Tally, never, MinuteBuckets | Metrics> =>
+/** The counts of a test: of the jobs that it enqueues and of those that its pods run. `onMade` gets what writes them. */
+export const countingIn = (
+  onMade: (flush: Effect.Effect<unknown>) => void
+): Layer.Layer<Tally, never, MinuteBuckets | Metrics> =>
   Layer.scoped(
     Tally,
-    Effect.gen(function* () {
-      const counts = yield* MetricsFlush.makeCounts
-      const flush = Effect.orDie(counts.flush)
-      yield* untilClosed(
-        () => void flushes.add(flush),
-        () => void flushes.delete(flush)
-      )
-      return counts.tally
+    Effect.map(MetricsFlush.makeCounts, ({ flush, tally }) => {
+      onMade(Effect.orDie(flush))
+      return tally
     })
   ).pipe(Layer.provide(Boot.layer))
 
 const queue = Layer.provideMerge(QueueMemory.layer, Layer.merge(Wakeups.layer, DirectHandoff.layer))
 
-/** The ports on new tables. `counting` provides the tally of what is enqueued through them. */
+/** The ports on new tables, with the tally that `counting` provides. */
 export const portsOf = (
   counting: ReturnType<typeof countingIn>,
   codec?: Codec
-): Layer.Layer<TestPorts | JobOverview | JobsMemory | ClusterMemory.LockTable> =>
+): Layer.Layer<TestPorts | Tally | JobOverview | JobsMemory | ClusterMemory.LockTable> =>
   Layer.mergeAll(SchedulesMemory.layer, ClusterMemory.layer, RateLimitsMemory.layer).pipe(
     Layer.provideMerge(codec === undefined ? queue : Layer.map(queue, Seal.over(codec))),
     Layer.provideMerge(Transactions.layerMemory),
-    Layer.provide(counting),
+    Layer.provideMerge(counting),
     Layer.provideMerge(MinuteBucketsMemory.layer),
     Layer.provideMerge(Layer.provide(StorageMemory.layer, UploadsConfig.layerDefault)),
     Layer.provideMerge(Metrics.layer)

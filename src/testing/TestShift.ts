@@ -199,8 +199,10 @@ const layerOn = <R>(
   const missingFor = missingIn(options, queues)
   const seed = options.seed ?? 1
   const runs = new HandlerRuns()
-  const flushes = new Set<Effect.Effect<unknown>>()
-  const counting = countingIn(flushes)
+  let flush: Effect.Effect<unknown> = Effect.void
+  const counting = countingIn((made) => {
+    flush = made
+  })
   const replays = new ReplayCheck()
   const watch = <A>(handler: Handler<A>) => runs.watch(options.allowChanged === true ? handler : replays.watch(handler))
   const shift = Layer.scoped(
@@ -225,7 +227,6 @@ const layerOn = <R>(
           handlers: options.handlers.map((handler) => watch(handler))
         }).pipe(
           Layer.provide(configs(options)),
-          Layer.provide(Layer.fresh(counting)),
           Layer.provide(disconnectable.layer),
           Layer.orDie,
           Layer.buildWithScope(scope),
@@ -241,7 +242,7 @@ const layerOn = <R>(
         (_: Context.Context<never>) => context
       )
 
-      const flushCounts = Effect.suspend(() => Effect.forEach(flushes, (flush) => flush, { discard: true }))
+      const flushCounts = Effect.suspend(() => Effect.asVoid(flush))
 
       let seen = -1
       /**

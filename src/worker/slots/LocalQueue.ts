@@ -55,7 +55,7 @@ export class LocalQueue {
   }
 
   put(jobs: ReadonlyArray<ClaimedJob>): void {
-    this.jobs = this.size === 0 ? [...jobs] : [...this.waiting, ...jobs]
+    this.jobs = this.waiting.concat(jobs)
     this.next = 0
     if (jobs.length > 0) this.onPut()
     for (const wake of this.idle.splice(0, jobs.length)) wake()
