@@ -1,4 +1,4 @@
-import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
+import { Array as Arr, Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
 import { repeatLoop, single } from "../../core/Loop.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
@@ -59,18 +59,23 @@ export class Live extends Context.Tag("nightshift/http/Live")<
       let database: "up" | "down" = "up"
       let isPinging = false
 
-      /** Sends one text to all listeners, or another one to those without jobs. */
-      const sendAll = (text: string, withoutJobs = text) => {
-        for (const [listener, { jobs }] of listeners) listener.send(jobs ? text : withoutJobs)
+      const send = (to: ReadonlyArray<readonly [EventStream, LiveOptions]>, name: string, data: object) => {
+        if (to.length === 0) return
+        const text = eventText(name, lastId, data)
+        for (const [listener] of to) listener.send(text)
+      }
+
+      /** Sends an event to all listeners. One about jobs has no data for those that want no jobs. */
+      const sendChange = (name: string, data: object) => {
+        lastId += 1
+        const [withoutJobs, others] = Arr.partition([...listeners], ([, { jobs }]) => jobs || name !== "jobs")
+        send(others, name, data)
+        send(withoutJobs, name, {})
       }
 
       const poll = Effect.gen(function* () {
         const change = yield* snapshot.poll
-        for (const [name, data] of Object.entries(change)) {
-          lastId += 1
-          const text = eventText(name, lastId, data)
-          sendAll(text, name === "jobs" ? eventText(name, lastId, {}) : text)
-        }
+        for (const [name, data] of Object.entries(change)) sendChange(name, data)
       })
 
       /** Whether the database answers. Asks once at a time, so that a silent database collects no queries. */
@@ -105,7 +110,8 @@ export class Live extends Context.Tag("nightshift/http/Live")<
 
       const beat = Effect.gen(function* () {
         yield* look
-        sendAll(yield* heartbeat)
+        const text = yield* heartbeat
+        for (const listener of listeners.keys()) listener.send(text)
       })
 
       const repeated = (name: string, every: Duration.Duration, run: Effect.Effect<void>) =>
@@ -132,7 +138,7 @@ export class Live extends Context.Tag("nightshift/http/Live")<
 
       const snapshotFor = ({ jobs: isWanted }: LiveOptions) => {
         const { jobs, sampled, ...rest } = snapshot.current()
-        return isWanted ? { ...rest, jobs, sampled } : rest
+        return isWanted ? { ...rest, jobs: jobs.map(LiveSnapshot.listedView), sampled } : rest
       }
 
       const join = (listener: EventStream, options: LiveOptions): Effect.Effect<void> =>

@@ -35,7 +35,7 @@ export interface Snapshot {
   readonly measuredAt: string | null
   readonly pods: ReadonlyArray<PodView>
   /** Recently changed jobs, newest change first. */
-  readonly jobs: ReadonlyArray<object>
+  readonly jobs: ReadonlyArray<ListedJob>
   /** Whether more jobs changed than are shown. */
   readonly sampled: boolean
   readonly warnings: ReadonlyArray<Warning>
@@ -59,7 +59,8 @@ const databaseUnavailable: Warning = {
   message: "The database is not responding; the data shown may be stale."
 }
 
-const listedView = ({ reason, error, runAt, updatedAt, ...job }: ListedJob) => ({
+/** A job as listeners get it. */
+export const listedView = ({ reason, error, runAt, updatedAt, ...job }: ListedJob) => ({
   ...job,
   runAt: Instant.format(runAt),
   updatedAt: Instant.format(updatedAt),
@@ -78,7 +79,15 @@ const withoutAges = ({ oldestDueAgeSeconds, throughput, ...queue }: QueueView.Qu
   throughput: throughput === null ? null : [throughput.completed, throughput.dead]
 })
 
-const changeOf = (before: Snapshot, after: Snapshot, changedJobs: ReadonlyArray<object>): Change => {
+/** Most listeners want no jobs: the jobs are formatted when they are sent. */
+const jobsOf = (jobs: ReadonlyArray<ListedJob>, sampled: boolean) => ({
+  get jobs() {
+    return jobs.map(listedView)
+  },
+  sampled
+})
+
+const changeOf = (before: Snapshot, after: Snapshot, changedJobs: ReadonlyArray<ListedJob>): Change => {
   const known = new Map(before.queues.map((queue) => [queue.name, queue]))
   const names = new Set(after.queues.map(({ name }) => name))
   const isKnown = (queue: QueueView.QueueView) => {
@@ -91,7 +100,7 @@ const changeOf = (before: Snapshot, after: Snapshot, changedJobs: ReadonlyArray<
   return {
     ...(changed.length + gone.length === 0 ? {} : { queues: { changed, gone, countedAt, measuredAt } }),
     ...(same(withoutHeartbeatAge(before.pods), withoutHeartbeatAge(after.pods)) ? {} : { pods: { pods: after.pods } }),
-    ...(changedJobs.length === 0 ? {} : { jobs: { jobs: changedJobs, sampled: after.sampled } }),
+    ...(changedJobs.length === 0 ? {} : { jobs: jobsOf(changedJobs, after.sampled) }),
     ...(same(before.warnings, after.warnings) ? {} : { warnings: { warnings: after.warnings } })
   }
 }
@@ -113,7 +122,7 @@ const makeChangedJobs = (overview: typeof JobOverview.Service) => {
     const running = all.filter(({ state }) => state === "running").map(({ id }) => id)
     watched = running.slice(0, maxWatchedJobs)
     return {
-      changedJobs: changedJobs.slice(0, maxChangedJobs).map(listedView),
+      changedJobs: changedJobs.slice(0, maxChangedJobs),
       sampled: sampled || changedJobs.length > maxChangedJobs
     }
   })
@@ -141,9 +150,9 @@ export const make: Effect.Effect<
   let changedAt = 0
   let countedAt = 0
   /** Changed jobs of polls that failed afterwards. */
-  let unsent: ReadonlyArray<object> = []
+  let unsent: ReadonlyArray<ListedJob> = []
 
-  const replace = (after: Snapshot, changedJobs: ReadonlyArray<object>): Change => {
+  const replace = (after: Snapshot, changedJobs: ReadonlyArray<ListedJob>): Change => {
     const before = picture
     picture = after
     return changeOf(before, after, changedJobs)

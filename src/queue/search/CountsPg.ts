@@ -54,28 +54,27 @@ const ended = (schema: string, name: string, condition: string) => `
     ) f
     group by ${name}_queue.queue`
 
+/** Counts the jobs on one side of a lane, due or later, up to its share. */
+const side = (schema: string, compare: "<=" | ">") => `(
+      select count(*) as found, count(*) filter (where f.pending and f.failed) as retrying,
+        count(*) filter (where not f.pending) as running, min(f.run_at) filter (where f.pending) as first
+      from (
+        select status = 'pending' as pending, last_error is not null as failed, run_at from ${schema}.job j
+        where finished_at is null and j.queue = lane.queue and j.priority = lane.priority
+          and run_at ${compare} ${instant("$1")}
+        order by j.run_at, j.id limit lane.share
+      ) f
+    )`
+
 /** Counts the jobs of each lane up to its share, due and scheduled ones apart. */
 const ofLanes = (schema: string, lanes: string) => `
-    select lane.queue, lane.priority, lane.share,
-      count(*) filter (where f.pending and f.failed) as retrying,
-      count(*) filter (where f.pending and not f.failed and f.due) as pending,
-      count(*) filter (where f.pending and not f.failed and not f.due) as scheduled,
-      count(*) filter (where not f.pending) as running,
-      count(*) filter (where f.due) >= lane.share as due_cut,
-      count(*) filter (where not f.due) >= lane.share as later_cut,
-      min(f.run_at) filter (where f.pending and f.due) as oldest
-    from ${lanes} lane cross join lateral (
-      (select status = 'pending' as pending, last_error is not null as failed, run_at, true as due
-      from ${schema}.job j
-      where finished_at is null and j.queue = lane.queue and j.priority = lane.priority and run_at <= ${instant("$1")}
-      order by j.run_at, j.id limit lane.share)
-      union all
-      (select status = 'pending', last_error is not null, run_at, false
-      from ${schema}.job j
-      where finished_at is null and j.queue = lane.queue and j.priority = lane.priority and run_at > ${instant("$1")}
-      order by j.run_at, j.id limit lane.share)
-    ) f
-    group by lane.queue, lane.priority, lane.share`
+    select lane.queue, lane.priority, lane.share, due.retrying + later.retrying as retrying,
+      due.found - due.retrying - due.running as pending, later.found - later.retrying - later.running as scheduled,
+      due.running + later.running as running, due.found >= lane.share as due_cut, later.found >= lane.share as later_cut,
+      due.first as oldest
+    from ${lanes} lane
+    cross join lateral ${side(schema, "<=")} due
+    cross join lateral ${side(schema, ">")} later`
 
 const statement = (schema: string) => `
   with recursive step(queue, priority, number) as (

@@ -16,45 +16,42 @@ export interface DeadJob {
 const recentWidth = 120_000
 const recentCount = 30
 
-/** Adds a death to the counts of the last hour, unless it is older. */
-const plusOne = (recent: ReadonlyArray<number>, at: number, now: number): ReadonlyArray<number> => {
-  const place = recentCount - 1 - Math.floor(Math.max(0, now - at) / recentWidth)
-  return place < 0 ? recent : recent.with(place, (recent[place] ?? 0) + 1)
+type Mutable<A> = { -readonly [Key in keyof A]: A[Key] }
+
+/** A group that grows: thousands of jobs join it at once. */
+interface Growing extends Mutable<Omit<DeadGroup, "recent">> {
+  readonly recent: Array<number>
 }
 
-const none: ReadonlyArray<number> = Array.from({ length: recentCount }, () => 0)
+const begun = ({ error, finishedAt, id, kind, reason }: DeadJob, shape: string): Growing => ({
+  kind,
+  reason,
+  shape,
+  count: 0,
+  firstAt: finishedAt,
+  lastAt: finishedAt,
+  recent: Array.from({ length: recentCount }, () => 0),
+  sample: { id, error: error === undefined ? undefined : withoutTrace(error).slice(0, errorCharacters) }
+})
 
-const joined = (group: DeadGroup | undefined, job: DeadJob, shape: string, now: number): DeadGroup =>
-  group === undefined
-    ? {
-        kind: job.kind,
-        reason: job.reason,
-        shape,
-        count: 1,
-        firstAt: job.finishedAt,
-        lastAt: job.finishedAt,
-        recent: plusOne(none, job.finishedAt, now),
-        sample: {
-          id: job.id,
-          error: job.error === undefined ? undefined : withoutTrace(job.error).slice(0, errorCharacters)
-        }
-      }
-    : {
-        ...group,
-        count: group.count + 1,
-        firstAt: Math.min(group.firstAt, job.finishedAt),
-        lastAt: Math.max(group.lastAt, job.finishedAt),
-        recent: plusOne(group.recent, job.finishedAt, now)
-      }
+const join = (group: Growing, { finishedAt }: DeadJob, now: number): void => {
+  group.count += 1
+  group.firstAt = Math.min(group.firstAt, finishedAt)
+  group.lastAt = Math.max(group.lastAt, finishedAt)
+  const place = recentCount - 1 - Math.floor(Math.max(0, now - finishedAt) / recentWidth)
+  if (place >= 0) group.recent[place] = (group.recent[place] ?? 0) + 1
+}
 
 /** Groups dead jobs, passed last death first. One job more than the limit shows that there are others. */
 export const group = (jobs: ReadonlyArray<DeadJob>, now: number): DeadGroups => {
   const looked = jobs.slice(0, groupLimits.looked)
-  const groups = new Map<string, DeadGroup>()
+  const groups = new Map<string, Growing>()
   for (const job of looked) {
     const shape = errorShape(job.error)
     const name = JSON.stringify([job.kind, job.reason, shape])
-    groups.set(name, joined(groups.get(name), job, shape, now))
+    const group = groups.get(name) ?? begun(job, shape)
+    groups.set(name, group)
+    join(group, job, now)
   }
   const largest = [...groups.values()].sort((a, b) => b.count - a.count || b.lastAt - a.lastAt)
   return {

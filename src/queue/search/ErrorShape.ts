@@ -19,7 +19,9 @@ const patterns = rules.map((rule) => new RegExp(rule, "g"))
 
 /** Returns the shape of an error; empty without an error. */
 export const errorShape = (text: string | undefined): string => {
-  const line = [...headline(text ?? "")].slice(0, shapeCharacters).join("")
+  const whole = headline(text ?? "")
+  // Characters may be two units long. Few lines are too long, and to take them apart costs more than all rules.
+  const line = whole.length <= shapeCharacters ? whole : [...whole].slice(0, shapeCharacters).join("")
   return patterns.reduce((shape, pattern) => shape.replace(pattern, "#"), line)
 }
 
