@@ -232,10 +232,13 @@ describe("without the key", () => {
       )
       expect(last_error).toContain(`"k2"`)
       // The process claims it again after a while.
-      await vi.waitFor(async () => {
-        expect(await shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, payload: expect.anything() })
-        expect((await shift.why(id)).detail).toContain(`"k2"`)
-      }, patience)
+      await vi.waitFor(
+        async () => {
+          expect(await shift.job(id)).toMatchObject({ state: "retrying", attempt: 0, payload: expect.anything() })
+          expect((await shift.why(id)).detail).toContain(`"k2"`)
+        },
+        { timeout: 30_000 }
+      )
       await without.stop()
       await database.pool().query("update nightshift.job set last_error = null, run_at = now() where id = $1", [id])
     }
