@@ -12,6 +12,16 @@ const bans = [
   { word: /\bDate\.now\(/, why: "use Effect's Clock", except: [browser, functions] },
   { word: /\bnew Date\(\)/, why: "use Effect's Clock", except: [browser, functions] },
   { word: /\bset(Timeout|Interval)\(/, why: "use a Schedule or Effect.sleep", except: [browser, functions] },
+  {
+    word: /\bgather: setImmediate\b/,
+    why: "turns of the event loop take no virtual time, so a simulation goes on without the flush",
+    except: [
+      "queue/enqueue/EnqueuePg.ts",
+      "queue/events/EventsPg.ts",
+      "queue/workflow/StreamsPg.ts",
+      "queue/workflow/WorkflowsPg.ts"
+    ]
+  },
   { word: /\bprocess\.env\b/, why: "declare a Setting", except: ["cli/Environment.ts"] },
   { word: /\bEffect\.run(Promise|Sync|Fork)/, why: "only main.ts runs effects", except: ["main.ts"] },
   { word: /\bas any\b|: any\b|<any>/, why: "use a specific type", except: [] },

@@ -194,7 +194,6 @@ const make = Effect.gen(function* () {
   const newcomers = yield* Batcher.make<Newcomer, void, DatabaseError, never>({
     maxWeight: 500,
     capacity: 10_000,
-    gather: setImmediate,
     isolate: ({ _tag }) => _tag !== "DatabaseUnavailable",
     flush: introduce
   })
