@@ -279,5 +279,29 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* api("PATCH", "queues/default", { paused: false })
       })
     )
+
+    it.scoped("sees that a queue was paused again before the page got an event", () =>
+      Effect.gen(function* () {
+        const { api, enter } = yield* ControlRoom
+        yield* api("PATCH", "queues/attic", { paused: true })
+        const page = yield* enter("queues/attic")
+        const resume = page.getByRole("region", { name: "attic" }).getByRole("button", { name: "Resume" })
+        let resumed = 0
+        page.on("response", (response) => {
+          if (response.request().method() === "PATCH") resumed += 1
+        })
+        yield* step(async () => {
+          await resume.waitFor()
+          // A page that has just changed ignores clicks for half a second.
+          const click = async () => {
+            if (resumed === 0 && (await resume.isVisible())) await resume.click()
+            return resumed
+          }
+          await expect.poll(click, { interval: 600, timeout: 15_000 }).toBe(1)
+        })
+        yield* api("PATCH", "queues/attic", { paused: true })
+        yield* step(() => resume.waitFor())
+      })
+    )
   }
 )

@@ -79,9 +79,29 @@ const update = (change: Partial<LiveUpdates>) => {
   for (const listener of listeners) listener()
 }
 
-/** Shows at once that this page paused or resumed a queue. The next event comes up to a second later. */
-export const turned = (name: string, paused: boolean): void =>
-  update({ queues: updates.queues?.map((queue) => (queue.name === name ? { ...queue, paused } : queue)) })
+/** Milliseconds after which an event would have come: the service looks at paused queues every two seconds. */
+const turnedFor = 5_000
+/** What events have said of queues that are shown as this page has turned them. */
+const unturned = new WeakMap<Queue, Queue>()
+
+const replaceQueue = (shown: Queue, by: Queue) => {
+  if (updates.queues?.includes(shown) === true)
+    update({ changedAt: Date.now(), queues: updates.queues.map((queue) => (queue === shown ? by : queue)) })
+}
+
+/**
+ * Shows at once that this page paused or resumed a queue, until the next event about it. If none comes, the queue was turned back
+ * before the service looked at it.
+ */
+export const turned = (name: string, paused: boolean): void => {
+  const before = updates.queues?.find((queue) => queue.name === name)
+  if (before === undefined) return
+  const known = unturned.get(before) ?? before
+  const shown = { ...before, paused }
+  unturned.set(shown, known)
+  replaceQueue(before, shown)
+  setTimeout(() => replaceQueue(shown, known), turnedFor)
+}
 
 /** The service responded. */
 const heard = (trouble: Trouble | undefined) => {
