@@ -9,7 +9,7 @@ export const longTests = [
   "test/client/TwoCopies.test.ts",
   "test/database/embedded/DirectoryLock.test.ts",
   "test/database/embedded/EmbeddedPostgresThrowaway.test.ts",
-  "test/fleet/FleetClient.test.ts",
+  "test/fleet/Fleet{Client,Layer}.test.ts",
   "test/http/Fleet.test.ts",
   "test/journeys/MissionControlSafety.test.ts",
   "test/laws/QueueFleet.laws.test.ts",

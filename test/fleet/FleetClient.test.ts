@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Duration, Effect, Exit, Option, Redacted, Schedule, Schema, Scope } from "effect"
+import { Duration, Effect, Exit, Redacted, Scope } from "effect"
 import pg from "pg"
 import { z } from "zod"
 import {
@@ -13,30 +13,17 @@ import {
   worker
 } from "../../src/client/index.js"
 import * as CellTag from "../../src/core/CellTag.js"
-import { Database } from "../../src/database/Database.js"
 import * as FleetClient from "../../src/fleet/FleetClient.js"
-import * as Job from "../../src/queue/Job.js"
-import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as LosingProxy from "../support/LosingProxy.js"
 import * as ShapingProxy from "../support/ShapingProxy.js"
-import * as TestDatabase from "../support/TestDatabase.js"
+
+import { databases, declared, stored } from "./TwoCells.js"
 
 const greet = job("greet", { payload: z.object({ who: z.string() }) })
 
 /** Nothing listens here. */
 const nowhere = "postgres://127.0.0.1:1/app"
-
-const databases = Effect.map(Effect.replicateEffect(TestDatabase.migrated, 2), ([one, two]) => ({
-  one: Redacted.value(one as Redacted.Redacted),
-  two: Redacted.value(two as Redacted.Redacted)
-}))
-
-const declared = ({ one, two }: { readonly one: string; readonly two: string }): FleetDeclaration => ({
-  cells: { main: { database: one }, mail: { database: two } },
-  queues: { letters: "mail", divided: { cells: ["main", "mail"], by: "key" } },
-  default: "main"
-})
 
 const opened = (fleet: FleetDeclaration): Effect.Effect<FleetShift, never, Scope.Scope> =>
   Effect.acquireRelease(
@@ -51,19 +38,6 @@ const rejected = (call: Promise<unknown>) =>
       (error: unknown) => error as Error & { readonly code: string }
     )
   )
-
-/** Queues and keys of the jobs in a database. */
-const stored = (url: string) =>
-  Effect.promise(async () => {
-    const client = new pg.Client({ connectionString: url })
-    await client.connect()
-    try {
-      const { rows } = await client.query("select queue, key from nightshift.job order by id")
-      return rows.map(({ key, queue }) => (key === null ? queue : `${queue} ${key}`))
-    } finally {
-      await client.end()
-    }
-  })
 
 /** A host that can be gone: its connections end, and it does not answer new ones. */
 const vanishing = (target: Redacted.Redacted) =>
@@ -344,83 +318,6 @@ describe("connect({ fleet })", () => {
       )
       expect(yield* message({ fleet: "missing.yaml" })).toMatch(/missing.yaml has one problem:\n {2}the file does not/)
       expect(yield* message({ fleet, cell: "mial" })).toMatch(/no cell "mial"\. Did you mean mail\?/)
-    })
-  )
-})
-
-describe("Fleet.layer", () => {
-  it.scopedLive("enqueues and reads like the layer of one cell", () =>
-    Effect.gen(function* () {
-      const urls = yield* databases
-      const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }), queue: "letters" })
-      yield* Effect.gen(function* () {
-        const { id } = yield* Greet.enqueue({ who: "Ada" })
-        expect(CellTag.ofId(id)).toBe(tagOf("mail"))
-        const search = yield* JobSearch
-        expect((yield* search.get(id)).queue).toBe("letters")
-        expect((yield* search.list({}, { limit: 10 })).jobs.map((each) => each.id)).toEqual([id])
-        expect((yield* search.counts).map(({ queue }) => queue)).toEqual(["letters"])
-        const missing = yield* Effect.exit(search.get("0198c0de-0000-7000-8000-000000000003" as typeof id))
-        const failure = Exit.isFailure(missing) ? Option.getOrUndefined(Exit.causeOption(missing)) : undefined
-        expect(String(failure)).toMatch(/There is no job/)
-
-        // In a transaction of another cell's database, its tables would accept the job.
-        const cells = yield* FleetClient.Cells
-        const { services } = yield* cells.open(cells.fleet.main)
-        const { transaction } = Context.get(services, Database)
-        const refused = yield* Effect.flip(transaction(Greet.enqueue({ who: "Grace" })))
-        expect(refused.message).toMatch(/is in another cell: the transaction is of cell main, but the job belongs to/)
-        expect(yield* stored(urls.one)).toEqual([])
-      }).pipe(Effect.provide(FleetClient.layer(declared(urls), { pool: 2 })))
-    })
-  )
-
-  it.scopedLive("sorts a list of one cell by any column, and refuses to sort one over several", () =>
-    Effect.gen(function* () {
-      const fleet = declared(yield* databases)
-      const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }) })
-      yield* Effect.gen(function* () {
-        const priorities = [0, 2, 1]
-        const ids = yield* Effect.forEach(priorities, (priority) =>
-          Effect.map(Greet.enqueue({ who: "Ada" }, { queue: "letters", priority }), ({ id }) => id)
-        )
-        yield* Greet.enqueue({ who: "Grace" })
-        const search = yield* JobSearch
-        const sort = { by: "priority", descending: true } as const
-        const letters = yield* search.list({ queue: "letters" }, { limit: 10, sort })
-        expect(letters.jobs.map(({ id }) => id)).toEqual([ids[1], ids[2], ids[0]])
-        const oldestFirst = yield* search.list({}, { limit: 10, sort: { by: "created", descending: false } })
-        expect(oldestFirst.jobs.map(({ id }) => id).slice(0, 3)).toEqual(ids)
-        const refused = yield* Effect.flip(search.list({}, { limit: 10, sort }))
-        expect(refused).toMatchObject({ _tag: "SortRefused", answer: { status: 400, field: "sort" } })
-        expect(refused.message).toBe(
-          "Jobs of several cells (main, mail) can be sorted by created only, got priority. Sort by created, or list the jobs of one cell."
-        )
-      }).pipe(Effect.provide(FleetClient.layer(fleet, { pool: 2 })))
-    })
-  )
-
-  it.scopedLive("does not try a cell again with every call while its server refuses connections", () =>
-    Effect.gen(function* () {
-      const urls = yield* databases
-      const Greet = Job.make("greet", { payload: Schema.Struct({ who: Schema.String }), queue: "letters" })
-      const server = yield* Scope.make()
-      const { url } = yield* Scope.extend(ShapingProxy.make(Redacted.make(urls.two)), server)
-      yield* Effect.gen(function* () {
-        yield* Greet.enqueue({ who: "Ada" })
-        yield* Scope.close(server, Exit.void)
-        const failure = Effect.flip(Greet.enqueue({ who: "Grace" }))
-        // The first may be of the connection that was open.
-        yield* Effect.repeat(failure, { until: ({ message }) => message.includes("ECONNREFUSED") })
-        const errors = yield* Effect.replicateEffect(failure, 50)
-        for (const error of errors) expect(error).toBeInstanceOf(FleetClient.CellUnavailable)
-        expect(new Set(errors).size).toBeLessThan(25)
-
-        const { hostname, port } = new URL(Redacted.value(url))
-        yield* ShapingProxy.make(Redacted.make(urls.two), { host: hostname, port: Number(port) })
-        yield* Effect.retry(Greet.enqueue({ who: "Grace" }), Schedule.spaced("20 millis"))
-      }).pipe(Effect.provide(FleetClient.layer(declared({ ...urls, two: Redacted.value(url) }), { pool: 2 })))
-      expect(yield* stored(urls.two)).toEqual(["letters", "letters"])
     })
   )
 })

@@ -1,84 +1,27 @@
-import { Clock, Context, Duration, Effect, Option } from "effect"
+import { Context, Duration, Effect, Option } from "effect"
 import { Pods } from "../../src/cluster/Pods.js"
 import type { JobId, Lease, PodId } from "../../src/core/Ids.js"
 import { digestOf } from "../../src/database/SubjectText.js"
 import { MinuteBuckets } from "../../src/history/MinuteBuckets.js"
-import type { AttemptEnd } from "../../src/queue/AttemptEnd.js"
-import { Erasure } from "../../src/queue/erasure/Erasure.js"
-import { Events } from "../../src/queue/events/Events.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { JobsMemory } from "../../src/queue/JobsMemory.js"
 import { type ClaimedJob, enqueued, Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
-import { type QueueSettingsPatch, Queues } from "../../src/queue/settings/QueueSettings.js"
-import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { Schedules } from "../../src/schedule/Schedules.js"
-import type { SimulationOptions } from "../../src/testing/effect.js"
 import { Storage } from "../../src/uploads/Storage.js"
 
+import {
+  early,
+  erasureWith,
+  eventsWith,
+  queueWith,
+  settingsWith,
+  type Tamper,
+  withEnd,
+  workflowsWith
+} from "./Tamper.js"
+
 // Databases with one bug each. Each breaks one guarantee; a simulation that misses it is useless.
-
-type Tamper = NonNullable<SimulationOptions<never>["tamper"]>
-type Tables = Parameters<Tamper>[0]
-type QueueService = typeof Queue.Service
-type WorkflowsService = typeof Workflows.Service
-
-const queueWith =
-  (change: (queue: QueueService, tables: Tables) => Partial<QueueService>): Tamper =>
-  (tables) => {
-    const queue = Context.get(tables, Queue)
-    return Context.add(tables, Queue, { ...queue, ...change(queue, tables) })
-  }
-
-const workflowsWith =
-  (change: (workflows: WorkflowsService) => Partial<WorkflowsService>): Tamper =>
-  (tables) => {
-    const workflows = Context.get(tables, Workflows)
-    return Context.add(tables, Workflows, { ...workflows, ...change(workflows) })
-  }
-
-const eventsWith =
-  (change: (events: typeof Events.Service) => Partial<typeof Events.Service>): Tamper =>
-  (tables) => {
-    const events = Context.get(tables, Events)
-    return Context.add(tables, Events, { ...events, ...change(events) })
-  }
-
-const erasureWith =
-  (change: (erasure: typeof Erasure.Service) => Partial<typeof Erasure.Service>): Tamper =>
-  (tables) => {
-    const erasure = Context.get(tables, Erasure)
-    return Context.add(tables, Erasure, { ...erasure, ...change(erasure) })
-  }
-
-const settingsWith =
-  (change: (patch: QueueSettingsPatch) => QueueSettingsPatch): Tamper =>
-  (tables) => {
-    const queues = Context.get(tables, Queues)
-    return Context.add(tables, Queues, { ...queues, change: (name, patch) => queues.change(name, change(patch)) })
-  }
-
-const withEnd = (end: AttemptEnd, change: Partial<AttemptEnd>): AttemptEnd => ({
-  id: end.id,
-  lease: end.lease,
-  end: end.end,
-  queue: end.queue,
-  key: end.key,
-  written: (became, now) => end.written?.(became, now),
-  ...change
-})
-
-/** Runs the effect with a clock that is ahead. */
-const early = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Effect.clock, (clock) => {
-    const ahead = () => clock.unsafeCurrentTimeMillis() + 3_000
-    return Effect.withClock(effect, {
-      ...clock,
-      [Clock.ClockTypeId]: Clock.ClockTypeId,
-      unsafeCurrentTimeMillis: ahead,
-      currentTimeMillis: Effect.sync(ahead)
-    })
-  })
 
 /** Bugs by description: the guarantee that breaks, and a seed from which the simulation soon finds it. */
 export const mistakes: Readonly<

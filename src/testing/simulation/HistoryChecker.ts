@@ -1,7 +1,8 @@
 import { Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { JobRow } from "../../queue/JobRowMemory.js"
-import { type Call, type Change, endOf, History, type Run } from "./History.js"
+import { History } from "./History.js"
+import { type Call, type Change, endOf, type Run } from "./HistoryEntry.js"
 import type { Invariant } from "./Invariant.js"
 import type { Trace } from "./Trace.js"
 

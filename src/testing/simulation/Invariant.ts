@@ -1,5 +1,6 @@
 import type { JobId } from "../../core/Ids.js"
-import type { Call, Change, History, Run } from "./History.js"
+import type { History } from "./History.js"
+import type { Call, Change, Run } from "./HistoryEntry.js"
 
 /** One violation found by an invariant. */
 export interface Finding {

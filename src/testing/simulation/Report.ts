@@ -3,7 +3,8 @@ import type { StoredJob } from "../../core/StoredJob.js"
 import type { Coverage } from "./Coverage.js"
 import type { Fault } from "./Faults.js"
 import type { Violation } from "./HistoryChecker.js"
-import { described, type Plan } from "./Plan.js"
+import type { Plan } from "./Plan.js"
+import { described } from "./PlanText.js"
 import { line, type TraceEvent } from "./Trace.js"
 
 /** Result of a run. */

@@ -1,6 +1,7 @@
 import { Duration } from "effect"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
-import { type Change, type History, isClaim } from "../History.js"
+import type { History } from "../History.js"
+import { type Change, isClaim } from "../HistoryEntry.js"
 import type { Finding, Invariant } from "../Invariant.js"
 
 /** Applies a rule to every claimed row. */

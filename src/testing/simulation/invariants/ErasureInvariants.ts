@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util"
 import { erasedAtOf } from "../../../core/Subject.js"
 import { isExecution, type JobRow } from "../../../queue/JobRowMemory.js"
-import type { Ending, History } from "../History.js"
+import type { History } from "../History.js"
+import type { Ending } from "../HistoryEntry.js"
 import type { Finding, Invariant } from "../Invariant.js"
 
 // What the erasure of a subject promises. Which jobs a subject has is known from the jobs as they were stored.

@@ -2,7 +2,7 @@ import type { JobId } from "../../../core/Ids.js"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
 import type { Recorded, Workflows } from "../../../queue/workflow/Workflows.js"
 import { streamed } from "../Chapters.js"
-import type { Ending } from "../History.js"
+import type { Ending } from "../HistoryEntry.js"
 import type { Finding, Invariant } from "../Invariant.js"
 import { executionKind } from "../WorkflowWorkload.js"
 

@@ -2,7 +2,7 @@ import { Context, Duration } from "effect"
 import type { UnlockedPod } from "../../../cluster/Pods.js"
 import type { HeldJob } from "../../../queue/Queue.js"
 import { ClusterConfig } from "../../../worker/ClusterConfig.js"
-import { type Call, type Change, endOf, isClaim } from "../History.js"
+import { type Call, type Change, endOf, isClaim } from "../HistoryEntry.js"
 import type { Finding, Invariant } from "../Invariant.js"
 import { context } from "../PodSettings.js"
 

@@ -2,7 +2,7 @@ import { limits } from "../../../core/StoredJob.js"
 import type { JobRow } from "../../../queue/JobRowMemory.js"
 import type { NewJob } from "../../../queue/NewJob.js"
 import type { Enqueued } from "../../../queue/Queue.js"
-import { endOf } from "../History.js"
+import { endOf } from "../HistoryEntry.js"
 import type { Finding, Invariant } from "../Invariant.js"
 
 export const kept: Invariant = {
