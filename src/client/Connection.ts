@@ -53,18 +53,28 @@ export interface ConnectOptions {
 const connectOptions = optionNames<ConnectOptions>({ schema: 0, pool: 0, handlerPool: 0, log: 0, codec: 0 })
 
 interface Open {
-  readonly engine: Promise<Engine.PgEngine>
-  /** Stop functions of the workers that use this pool. */
-  readonly stops: Set<() => Promise<void>>
+  readonly engine: Promise<Engine.SharedPgEngine>
+  /** Shifts that are open. */
   users: number
+  /** Shifts that are open, or closing. */
+  unclosed: number
   /** Whether a worker serves the metrics, which belong to the pool. */
   hasHealth: boolean
+}
+
+/** What a shift on PostgreSQL uses. @internal */
+export interface Use {
+  readonly open: Open
+  readonly engine: Engine.SharedPgEngine
+  /** Stops what runs on the shift: workers, and pages of Mission Control. */
+  readonly stops: Set<() => Promise<void>>
+  readonly isOpen: () => boolean
 }
 
 const open = GlobalValue.globalValue("nightshift/client/open", () => new Map<string, Open>())
 /** Number of workers of this process that use NIGHTSHIFT_WORKER_PORT. */
 const environment = GlobalValue.globalValue("nightshift/client/environment", () => ({ users: 0 }))
-const openOf = GlobalValue.globalValue("nightshift/client/openOf", () => new WeakMap<Shift.Shift, Open>())
+const useOf = GlobalValue.globalValue("nightshift/client/useOf", () => new WeakMap<Shift.Shift, Use>())
 
 /** Numbers codecs: shifts with different ones share no pool. */
 const codecs = GlobalValue.globalValue("nightshift/client/codecs", () => ({
@@ -81,7 +91,7 @@ const engineOf = (
   url: string | undefined,
   { log, ...options }: ConnectOptions,
   cell: Cell | undefined
-): Promise<Engine.PgEngine> => {
+): Promise<Engine.SharedPgEngine> => {
   const databaseUrl = url === undefined ? {} : { databaseUrl: Redacted.make(url) }
   const client = Nightshift.client({ ...options, ...databaseUrl, ...(cell === undefined ? {} : otherUrlsOf(cell)) })
   return Engine.make(Layer.provideMerge(Layer.locally(client, CellTag.current, cell), Logging.layerOf(log)))
@@ -134,30 +144,32 @@ const connectTo = async (url?: string, options: ConnectOptions = {}, cell?: Cell
   const settings = JSON.stringify([url, schema, pool, handlerPool, cell?.tag, codec && codecId(codec)])
   const used = open.get(settings) ?? {
     engine: engineOf(url, options, cell),
-    stops: new Set(),
     users: 0,
+    unclosed: 0,
     hasHealth: false
   }
   open.set(settings, used)
   used.users += 1
-  const leave = async () => {
-    used.users -= 1
-    if (used.users > 0) return
-    if (open.get(settings) === used) open.delete(settings)
-    const engine = await used.engine
-    await Promise.all([...used.stops].map((stop) => stop()))
-    await engine.run(Effect.flatMap(Database, ({ beginShutdown }) => beginShutdown(Effect.void)))
-    await engine.close()
-  }
+  used.unclosed += 1
   try {
-    const engine = await used.engine
+    const shared = await used.engine
+    const engine = shared.open()
+    const stops = new Set<() => Promise<void>>()
+    const leave = async () => {
+      used.users -= 1
+      const isLast = used.users === 0
+      if (isLast && open.get(settings) === used) open.delete(settings)
+      // Jobs that run may use the shift until they have ended.
+      if (stops.size > 0) await Promise.all([...stops].map((stop) => stop()))
+      const finished = engine.close()
+      if (isLast) await shared.run(Effect.flatMap(Database, ({ beginShutdown }) => beginShutdown(Effect.void)))
+      await finished
+      used.unclosed -= 1
+      if (used.unclosed === 0) await shared.end()
+    }
     let left: Promise<void> | undefined
-    const shift = Shift.make(
-      { ...engine, ...onlyWhile(engine, () => left === undefined) },
-      Shift.watching(engine),
-      () => (left ??= leave())
-    )
-    openOf.set(shift, used)
+    const shift = Shift.make(engine, Shift.watching(engine), () => (left ??= leave()))
+    useOf.set(shift, { open: used, engine: shared, stops, isOpen: () => left === undefined })
     return shift
   } catch (error) {
     open.delete(settings)
@@ -165,21 +177,13 @@ const connectTo = async (url?: string, options: ConnectOptions = {}, cell?: Cell
   }
 }
 
-/** Rejects calls on a closed shift while other shifts still use the engine. */
-const onlyWhile = (engine: Engine.PgEngine, isOpen: () => boolean): Pick<Engine.PgEngine, "run" | "store"> => ({
-  run: async (effect, signal) => {
-    if (!isOpen()) throw new ClosedError()
-    return engine.run(effect, signal)
-  },
-  store: (job) => (isOpen() ? engine.store(job) : Promise.reject(new ClosedError()))
-})
-
-/** The connections of a shift. @internal */
-export const openedBy = (shift: Shift.Shift, caller: string): Open => {
-  const used = openOf.get(shift)
-  if (used === undefined)
+/** What a shift uses. Throws if the shift is closed. @internal */
+export const usedBy = (shift: Shift.Shift, caller: string): Use => {
+  const use = useOf.get(shift)
+  if (use === undefined)
     throw new InvalidOptionError("shift", `The first argument of ${caller}() must be a shift that connect() returned.`)
-  return used
+  if (!use.isOpen()) throw new ClosedError()
+  return use
 }
 
 /** What a worker runs, and on which queues. */
@@ -278,7 +282,7 @@ const checkHealth = (health: WorkerOptions["health"]): void => {
 }
 
 /** Reserves the server for a worker. Returns how to release it, or undefined if this worker has none. */
-const reserveHealth = async (used: Open, { run }: Engine.PgEngine, health: WorkerOptions["health"]) => {
+const reserveHealth = async ({ engine: { run }, open: used }: Use, health: WorkerOptions["health"]) => {
   const address = Option.getOrUndefined(await run(addressOf(health ?? {})))
   if (health !== undefined && address === undefined) throw new InvalidOptionError("health.port", portMissing)
   if (health !== undefined && used.hasHealth) throw new InvalidOptionError("health", secondHealth)
@@ -311,44 +315,53 @@ const reserveHealth = async (used: Open, { run }: Engine.PgEngine, health: Worke
  * ```
  */
 export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promise<Worker> => {
-  const used = openedBy(shift, "worker")
+  const use = usedBy(shift, "worker")
   checkKnown(options ?? {}, workerOptions, "an option of worker")
   if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
   const handlers = ofRecipes(options.handlers)
   checkHealth(options.health)
   checkLog(options.log)
-  const engine = await used.engine
+  const { engine, open: used, stops } = use
   const { handlers: _, health, log, onEvent, ...rest } = options
-  const run = <A, E>(effect: Effect.Effect<A, E, Nightshift.Services>): Promise<A> =>
-    engine.run<A, E | ConfigError>(log === undefined ? effect : Effect.provide(effect, Logging.layerOf(log)))
+  const run = <A, E>(effect: Effect.Effect<A, E, Nightshift.Services>, signal?: AbortSignal): Promise<A> =>
+    engine.run<A, E | ConfigError>(log === undefined ? effect : Effect.provide(effect, Logging.layerOf(log)), signal)
   const queues = queuesOf(options)
-  const scope = await run(Scope.make())
-  const releaseHealth = await reserveHealth(used, engine, health)
-  const close = async () => {
-    await run(Scope.close(scope, Exit.void))
-    releaseHealth?.()
-  }
   const onEnd = onEvent === undefined ? {} : { onEnd: reporting({ clock: engine.clock, run }, onEvent) }
   const plain = Nightshift.worker({ ...rest, ...onEnd, handlers, queues })
-  const layer: Layer.Layer<WorkerService, unknown, Nightshift.Services> =
-    releaseHealth === undefined ? plain : Health.serve(health)(plain)
-  const built = run(Layer.buildWithScope(layer, scope))
+  const starting = new AbortController()
+  let scope: Scope.CloseableScope | undefined
+  let releaseHealth: (() => void) | undefined
+  const build = async () => {
+    scope = await run(Scope.make())
+    releaseHealth = await reserveHealth(use, health)
+    const layer: Layer.Layer<WorkerService, unknown, Nightshift.Services> =
+      releaseHealth === undefined ? plain : Health.serve(health)(plain)
+    const context = await run(Layer.buildWithScope(layer, scope), starting.signal)
+    await run(Effect.ignore(warnOfUnserved(options.handlers, namesOf(queues))))
+    return context
+  }
+  const built = build()
+  const end = async () => {
+    starting.abort(new ClosedError())
+    const isBuilt = await built.then(
+      () => true,
+      () => false
+    )
+    if (scope !== undefined) await run(Scope.close(scope, Exit.void))
+    releaseHealth?.()
+    stops.delete(stop)
+    // If other shifts use the connections, restore their normal statement timeout.
+    if (isBuilt && used.users > 0) await run(Effect.flatMap(Database, ({ cancelShutdown }) => cancelShutdown))
+  }
+  let stopped: Promise<void> | undefined
+  const stop = () => (stopped ??= end())
+  stops.add(stop)
   const context = await built.catch(async (error: unknown) => {
-    await close()
+    await stop()
     throw error
   })
-  await run(Effect.ignore(warnOfUnserved(options.handlers, namesOf(queues))))
-  let closed: Promise<void> | undefined
-  const end = () => (closed ??= close().finally(() => used.stops.delete(end)))
-  let stopped: Promise<void> | undefined
-  // If the shift stays open, restore the normal statement timeout.
-  const restoreTimeout = async () =>
-    used.users > 0 ? run(Effect.flatMap(Database, ({ cancelShutdown }) => cancelShutdown)) : undefined
-  const stop = () => (stopped ??= end().then(restoreTimeout))
   const { pod, queues: served } = Context.get(context, WorkerService)
   const healthUrl = Option.getOrUndefined(Context.getOption(context, Health.Health))?.url
-  const running: Worker = { pod, queues: served, healthUrl, stop, [Symbol.asyncDispose]: stop }
-  used.stops.add(end)
-  return running
+  return { pod, queues: served, healthUrl, stop, [Symbol.asyncDispose]: stop }
 }

@@ -41,20 +41,35 @@ export type Ports =
   | Kinds
   | Transactions
 
-/** Runs Effects of a shift as promises. @internal */
+/** Runs Effects of a shift as promises, until the shift is closed. @internal */
 export interface Engine<R> {
   readonly clock: Clock.Clock
   /** Generates a unique id. */
   readonly newId: () => string
   /** Runs an effect. Rejects with a ShiftError. */
   readonly run: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
+  /** The same for an effect that waits for something. Closing the shift ends it. */
+  readonly wait: <A, E>(effect: Effect.Effect<A, E, R>, signal?: AbortSignal) => Promise<A>
   /** Stores one job, batched with others. */
   readonly store: <Result>(job: NewJob) => Promise<Enqueued<Result>>
+  /** Refuses further calls, ends those that wait, and lets the others finish. */
   readonly close: () => Promise<void>
 }
 
+/** The services of shifts with the same settings. @internal */
+export interface SharedEngine<R> {
+  readonly clock: Clock.Clock
+  /** Runs an effect, whichever shifts are closed. */
+  readonly run: Engine<R>["run"]
+  /** The engine of one more shift. */
+  readonly open: () => Engine<R>
+  /** Ends the services. The engines of all shifts must be closed. */
+  readonly end: () => Promise<void>
+}
+
 /** Builds the services. @internal */
-export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engine<R | Queue>> => {
+export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<SharedEngine<R | Queue>> => {
+  type Run = Engine<R | Queue>["run"]
   const runtime = ManagedRuntime.make(layer)
   const built = await runtime.runPromiseExit(Effect.all([Effect.clock, Effect.context<R | Queue>(), makeGenerator]))
   if (Exit.isFailure(built)) {
@@ -63,42 +78,90 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engi
   }
   const [clock, context, ids] = built.value
   const queue = Context.get(context as Context.Context<Queue>, Queue)
-  let closed: Promise<void> | undefined
   const submit = await runtime.runPromise(queue.submitter)
-  let underWay = 0
-  let whenStored = () => {}
 
-  const run = async <A, E2>(effect: Effect.Effect<A, E2, R | Queue>, signal?: AbortSignal): Promise<A> => {
-    if (closed !== undefined) throw new ClosedError()
+  const run: Run = async (effect, signal) => {
     const exit = await runtime.runPromiseExit(effect, signal === undefined ? {} : { signal })
     if (Exit.isSuccess(exit)) return exit.value
     signal?.throwIfAborted()
     throw fromCause(exit.cause)
   }
 
-  // One promise per job, no async functions: thousands of jobs per second pass here.
-  const store = <Result>(job: NewJob): Promise<Enqueued<Result>> =>
-    new Promise((resolve, reject) => {
+  const open = (): Engine<R | Queue> => {
+    const waiting = new Set<AbortController>()
+    let closed: Promise<void> | undefined
+    let underWay = 0
+    let whenDone = () => {}
+    const begin = () => {
       if (closed !== undefined) throw new ClosedError()
       underWay += 1
-      submit(job, (exit) => {
-        if (Exit.isSuccess(exit)) resolve(enqueuedOf(exit.value))
-        else reject(fromCause(exit.cause))
-        underWay -= 1
-        if (underWay === 0) whenStored()
+    }
+    const done = () => {
+      underWay -= 1
+      if (underWay === 0) whenDone()
+    }
+    const runOpen: Run = async (effect, signal) => {
+      begin()
+      try {
+        return await run(effect, signal)
+      } finally {
+        done()
+      }
+    }
+    const wait: Run = async (effect, signal) => {
+      const stop = new AbortController()
+      const abort = () => stop.abort(signal?.reason)
+      if (signal?.aborted) abort()
+      signal?.addEventListener("abort", abort)
+      waiting.add(stop)
+      try {
+        return await runOpen(effect, stop.signal)
+      } finally {
+        waiting.delete(stop)
+        signal?.removeEventListener("abort", abort)
+      }
+    }
+    // One promise per job, no async functions: thousands of jobs per second pass here.
+    const store = <Result>(job: NewJob): Promise<Enqueued<Result>> =>
+      new Promise((resolve, reject) => {
+        begin()
+        submit(job, (exit) => {
+          if (Exit.isSuccess(exit)) resolve(enqueuedOf(exit.value))
+          else reject(fromCause(exit.cause))
+          done()
+        })
       })
-    })
-
-  // Finish enqueues that are in flight before closing the connections.
-  const end = async () => {
-    await new Promise<void>((done) => {
-      whenStored = done
-      if (underWay === 0) done()
-    })
-    await runtime.dispose()
+    const end = async () => {
+      for (const stop of waiting) stop.abort(new ClosedError())
+      await new Promise<void>((resolve) => {
+        whenDone = resolve
+        if (underWay === 0) resolve()
+      })
+    }
+    return {
+      clock,
+      newId: () => ids.plain(clock.unsafeCurrentTimeMillis()),
+      run: runOpen,
+      wait,
+      store,
+      close: () => (closed ??= end())
+    }
   }
-  return { clock, newId: () => ids.plain(clock.unsafeCurrentTimeMillis()), run, store, close: () => (closed ??= end()) }
+  return { clock, run, open, end: () => runtime.dispose() }
 }
 
-/** An engine on PostgreSQL. Workers run on it. @internal */
-export type PgEngine = Engine<Services | JobDiagnosis | JobOverview>
+/** Builds services for one shift: closing it ends them. @internal */
+export const makeAlone = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engine<R | Queue>> => {
+  const shared = await make(layer)
+  const engine = shared.open()
+  let closed: Promise<void> | undefined
+  return { ...engine, close: () => (closed ??= engine.close().then(shared.end)) }
+}
+
+type PgServices = Services | JobDiagnosis | JobOverview
+
+/** An engine on PostgreSQL. @internal */
+export type PgEngine = Engine<PgServices>
+
+/** The services on PostgreSQL. Workers run on them. @internal */
+export type SharedPgEngine = SharedEngine<PgServices>

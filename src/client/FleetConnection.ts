@@ -101,7 +101,8 @@ export const findCell = async (options: CellOptions): Promise<Cell> => {
 export const connectFleet = async (options: FleetOptions): Promise<FleetShift> => {
   check(options)
   const { codec, fleet, log, pool } = options
-  const engine = await Engine.make(Layer.provideMerge(FleetClient.layer(fleet, { pool, codec }), Logging.layerOf(log)))
+  const layer = Layer.provideMerge(FleetClient.layer(fleet, { pool, codec }), Logging.layerOf(log))
+  const engine = await Engine.makeAlone(layer)
   const cells = await engine.run(Cells)
   const watching: Shift.Watching = {
     ...Shift.watching(engine as unknown as Engine.PgEngine),
@@ -110,9 +111,8 @@ export const connectFleet = async (options: FleetOptions): Promise<FleetShift> =
         onHolder(cells, id, (error) => error instanceof JobNotFound, Effect.provide(explain(id), ClusterConfig.layer))
       )
   }
-  const close = () => engine.close()
   // Of the ports that a shift uses, a fleet has those of the methods below.
-  const shift = Shift.make(engine as unknown as Engine.Engine<Engine.Ports>, watching, close)
+  const shift = Shift.make(engine as unknown as Engine.Engine<Engine.Ports>, watching, engine.close)
 
   const enqueueEach = async <In, Result>(
     job: Enqueue.Enqueueable<In, Result>,
@@ -139,7 +139,7 @@ export const connectFleet = async (options: FleetOptions): Promise<FleetShift> =
     { acrossCells, ...options }: Enqueue.EnqueueManyOptions<In> & Partial<AcrossCells> = {}
   ) => (acrossCells === true ? enqueueEach(job, payloads, options) : shift.enqueueMany(job, payloads, options))
 
-  const { cancel, enqueue, job, logs, publish, requeue, result, why } = shift
+  const { cancel, close, enqueue, job, logs, publish, requeue, result, why } = shift
   return {
     cells: [...cells.fleet.cells.keys()],
     enqueue,

@@ -3,7 +3,7 @@ import { Exit, Predicate, Scope } from "effect"
 import { shown } from "../core/Storable.js"
 import type { MountedControl } from "../dashboard/MountedControl.js"
 import type { Visitor } from "../http/access/AppLogin.js"
-import { openedBy } from "./Connection.js"
+import { usedBy } from "./Connection.js"
 import { checkKnown, namesOf } from "./Options.js"
 import type { Shift } from "./Shift.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
@@ -146,12 +146,12 @@ export const missionControl = <R = IncomingMessage | Request>(
   shift: Shift,
   options: MissionControlOptions<R>
 ): MissionControl => {
-  const opened = openedBy(shift, "missionControl")
+  const { engine, stops } = usedBy(shift, "missionControl")
   const mount = checked(options)
   let closing: Promise<void> | undefined
 
   const start = async (): Promise<{ readonly control: MountedControl; readonly end: () => Promise<void> }> => {
-    const { run } = await opened.engine
+    const { run } = engine
     // Loaded here, because most programs that use a shift show no pages.
     const { make } = await import("../dashboard/MountedControl.js")
     const scope = await run(Scope.make())
@@ -163,12 +163,12 @@ export const missionControl = <R = IncomingMessage | Request>(
   const built = () => (started ??= start())
 
   const end = async () => {
-    opened.stops.delete(close)
+    stops.delete(close)
     const running = await started?.catch(() => undefined)
     await running?.end()
   }
   const close = () => (closing ??= end())
-  opened.stops.add(close)
+  stops.add(close)
 
   const visitor = async (request: unknown) => visitorOf(await options.authorize(request as R))
 

@@ -132,10 +132,10 @@ export interface Watching {
 }
 
 const waitFor =
-  ({ run }: Engine<Ports>): Await =>
+  ({ wait }: Engine<Ports>): Await =>
   (id, timeout, signal) => {
     const over = Effect.flatMap(JobSearch, (search) => search.await(id))
-    return run(
+    return wait(
       timeout === undefined ? over : Effect.map(Effect.timeoutOption(over, timeout), Option.getOrUndefined),
       signal
     )
@@ -145,11 +145,11 @@ const waitFor =
 export const watching = (engine: PgEngine): Watching => ({
   waitFor: waitFor(engine),
   nextPage: (position, signal) =>
-    engine.run(
+    engine.wait(
       Effect.flatMap(Workflows, ({ streams }) => streams.next(position)),
       signal
     ),
-  within: (effect, timeout) => engine.run(Effect.map(Effect.timeoutOption(effect, timeout), Option.getOrUndefined)),
+  within: (effect, timeout) => engine.wait(Effect.map(Effect.timeoutOption(effect, timeout), Option.getOrUndefined)),
   explain: (id) => engine.run(Effect.provide(explain(id), ClusterConfig.layer))
 })
 

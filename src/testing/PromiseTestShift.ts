@@ -104,11 +104,13 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   checkLog(log)
   checkCodec(rest.codec)
   const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
-  const engine = await Engine.make<TestServices, never>(Layer.provideMerge(layer, Logging.to(log, options.mask ?? [])))
-  const { clock, run } = engine
+  const engine = await Engine.makeAlone<TestServices, never>(
+    Layer.provideMerge(layer, Logging.to(log, options.mask ?? []))
+  )
+  const { clock, run, wait } = engine
   const { seed } = await run(TestShift)
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>
-    run(Effect.flatMap(TestShift, use))
+    wait(Effect.flatMap(TestShift, use))
   /**
    * Runs a method for a test. An error shows the frame of the test that called it and none of the harness, and the seed if the
    * error depends on it.

@@ -94,13 +94,19 @@ const act = <A>(running: Running, body: () => Promise<A>): Effect.Effect<A> =>
     return yield* how === undefined ? exit : Effect.die(new BrowserDied({ how }))
   })
 
-/** A browser that is restarted once after a crash, and not again: a page that always crashes it must fail its test. */
+/**
+ * A browser that is started once more if it crashes, during its start too, and not again: a page that always crashes it must
+ * fail its test.
+ */
 const launch = Effect.gen(function* () {
   const found = yield* find
   const home = yield* temporaryHome
   const begin = Effect.tryPromise({ try: () => start(found, home), catch: unavailable })
-  let running = yield* begin
   let restarts = 0
+  let running = yield* Effect.catchAll(begin, ({ reason }) => {
+    restarts += 1
+    return Effect.zipRight(Effect.logWarning(`Starting Chromium once more, after: ${reason}`), begin)
+  })
   yield* Effect.addFinalizer(() => Effect.promise(() => running.close()))
   return Effect.gen(function* () {
     const how = running.died()

@@ -154,7 +154,7 @@ export const start = async <P extends Program>(load: Load<P>) => {
     Layer.provide([Layer.setClock(clockOf(page)), configured(), Logging.to(log, [])])
   )
   void clock.run()
-  const engine = await Engine.make(layer)
+  const engine = await Engine.makeAlone(layer)
   const context = await engine.run(Effect.context<Layer.Layer.Success<typeof layer>>())
   const shift = Shift.make(engine, Shift.watching(engine as never), engine.close)
   const answer = HttpApp.toWebHandlerRuntime(await engine.run(Effect.runtime<never>()))(
