@@ -27,8 +27,8 @@ language plpgsql immutable parallel safe
 set search_path from current
 as $$
 begin
-  -- Erasure takes no others.
-  if length(subject.name) not between 1 and 512 then
+  -- Erasure takes no others. It counts characters outside the Basic Multilingual Plane, such as emoji, as two.
+  if length(regexp_replace(subject.name, '[\U00010000-\U0010FFFF]', 'xx', 'g')) not between 1 and 512 then
     raise exception 'subject must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
   end if;
   return subject_meta(encode(sha256(convert_to(subject.name, 'UTF8')), 'hex'));

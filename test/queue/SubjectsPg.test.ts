@@ -46,8 +46,9 @@ layer(house, { excludeTestServices: true })("subjects in SQL", (it) => {
     Effect.gen(function* () {
       const { sql } = yield* Database
       const refused = (call: string) => Effect.map(Effect.flip(sql.unsafe(`select nightshift.${call}`)), inspect)
-      for (const text of ["''", "repeat('x', 513)"])
+      for (const text of ["''", "repeat('x', 513)", "repeat('🚚', 257)"])
         expect(yield* refused(`subject(${text})`)).toContain("subject must be 1 to 512 characters long")
+      yield* sql.unsafe("select nightshift.subject(repeat('🚚', 256))")
       for (const meta of [`{"source": "shop"}`, "[]", "1", "null", `{"subjectDigest": 7}`])
         expect(yield* refused(`publish('paid', '1', meta => '${meta}')`), meta).toContain(
           "meta of an event can only have a subject"
