@@ -53,6 +53,28 @@ describe("close()", () => {
     for (const failure of await Promise.all(waiting)) expect(failure).toBeInstanceOf(ClosedError)
   })
 
+  it("ends an erasure that waits for a job", async () => {
+    const [shift, other] = [await opened(), await opened(3)]
+    let ask = () => {}
+    const asked = new Promise<void>((resolve) => {
+      ask = resolve
+    })
+    const held = job("held", { payload: z.object({}), queue: "held" })
+    const running = await worker(other, {
+      handlers: [
+        held.handle((_, { signal }) => {
+          signal.addEventListener("abort", ask)
+          return asked.then(() => shift.close())
+        })
+      ]
+    })
+    const { id } = await shift.enqueue(held, {}, { subject: "customer:1" })
+    await expect.poll(async () => (await shift.job(id)).state).toBe("running")
+    expect(await failureOf(shift.erase("customer:1", { deadline: "1h" }))).toBeInstanceOf(ClosedError)
+    await running.stop()
+    await other.close()
+  })
+
   const stepwise = (shift: () => Shift, kind: string) => {
     let begin = () => {}
     let finish = () => {}
