@@ -175,12 +175,21 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Shar
   return { clock, run, open, end: () => runtime.dispose() }
 }
 
-/** Builds services for one shift: closing it ends them. @internal */
-export const makeAlone = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engine<R | Queue>> => {
+/** Builds services for one shift: closing it ends them. `closing` runs while calls that have begun finish. @internal */
+export const makeAlone = async <R, E>(
+  layer: Layer.Layer<R | Queue, E>,
+  closing: Effect.Effect<void, never, NoInfer<R>> = Effect.void
+): Promise<Engine<R | Queue>> => {
   const shared = await make(layer)
   const engine = shared.open()
+  const end = async () => {
+    const finished = engine.close()
+    await shared.run(closing)
+    await finished
+    await shared.end()
+  }
   let closed: Promise<void> | undefined
-  return { ...engine, close: () => (closed ??= engine.close().then(shared.end)) }
+  return { ...engine, close: () => (closed ??= end()) }
 }
 
 type PgServices = Services | JobDiagnosis | JobOverview
