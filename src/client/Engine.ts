@@ -76,8 +76,8 @@ interface Calls {
 /** The calls that a signal ends. They share one listener: Node warns of more than ten. */
 const callsOf = new WeakMap<AbortSignal, Calls>()
 
-/** Ends a call when its caller's signal is aborted. Returns how to forget the call. */
-const endWith = (signal: AbortSignal, stop: AbortController): (() => void) => {
+/** Ends a call when its caller's signal is aborted. Returns how to forget the call. @internal */
+export const endWith = (signal: AbortSignal, stop: AbortController): (() => void) => {
   if (typeof signal.addEventListener !== "function")
     throw new InvalidOptionError("signal", `signal must be an AbortSignal, got ${shown(signal)}.`)
   const stops = new Set<AbortController>()
