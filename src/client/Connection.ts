@@ -24,7 +24,7 @@ import { BadQueueName, Worker as WorkerService } from "../worker/Worker.js"
 import * as Engine from "./Engine.js"
 import { type CellOptions, connectFleet, type FleetOptions, type FleetShift, findCell } from "./FleetConnection.js"
 import { ofRecipes } from "./Handlers.js"
-import { checkCodec, checkKnown, checkLog, namesOf as optionNames } from "./Options.js"
+import { checkCodec, checkKnown, checkLog, durationOf, namesOf as optionNames } from "./Options.js"
 import type { Handler } from "./Recipe.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
@@ -320,6 +320,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
   const handlers = ofRecipes(options.handlers)
+  if (options.grace !== undefined) durationOf("grace", options.grace)
   checkHealth(options.health)
   checkLog(options.log)
   const { engine, open: used, stops } = use

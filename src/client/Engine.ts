@@ -1,5 +1,6 @@
 import { type Clock, Context, Effect, Exit, type Layer, ManagedRuntime } from "effect"
 import { makeGenerator } from "../core/Ids.js"
+import { shown } from "../core/Storable.js"
 import type { Operations } from "../queue/admin/Operations.js"
 import type { Batches } from "../queue/batch/Batches.js"
 import type { Endpoints } from "../queue/endpoints/Endpoints.js"
@@ -21,7 +22,7 @@ import type { Storage } from "../uploads/Storage.js"
 import type { Services } from "../worker/Nightshift.js"
 import { type Enqueued, enqueuedOf } from "./Enqueue.js"
 import { fromCause } from "./FromCause.js"
-import { ClosedError } from "./ShiftErrors.js"
+import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
 
 /** The services behind a shift: on PostgreSQL, or in memory for tests. @internal */
 export type Ports =
@@ -67,6 +68,32 @@ export interface SharedEngine<R> {
   readonly end: () => Promise<void>
 }
 
+interface Calls {
+  readonly stops: Set<AbortController>
+  readonly abort: () => void
+}
+
+/** The calls that a signal ends. They share one listener: Node warns of more than ten. */
+const callsOf = new WeakMap<AbortSignal, Calls>()
+
+/** Ends a call when its caller's signal is aborted. Returns how to forget the call. @internal */
+export const endWith = (signal: AbortSignal, stop: AbortController): (() => void) => {
+  if (typeof signal.addEventListener !== "function")
+    throw new InvalidOptionError("signal", `signal must be an AbortSignal, got ${shown(signal)}.`)
+  const stops = new Set<AbortController>()
+  const first: Calls = { stops, abort: () => stops.forEach((each) => void each.abort(signal.reason)) }
+  const calls = callsOf.get(signal) ?? first
+  callsOf.set(signal, calls)
+  calls.stops.add(stop)
+  if (signal.aborted) calls.abort()
+  // A listener that is added again is called once.
+  signal.addEventListener("abort", calls.abort)
+  return () => {
+    calls.stops.delete(stop)
+    if (calls.stops.size === 0) signal.removeEventListener("abort", calls.abort)
+  }
+}
+
 /** Builds the services. @internal */
 export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<SharedEngine<R | Queue>> => {
   type Run = Engine<R | Queue>["run"]
@@ -110,15 +137,13 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Shar
     }
     const wait: Run = async (effect, signal) => {
       const stop = new AbortController()
-      const abort = () => stop.abort(signal?.reason)
-      if (signal?.aborted) abort()
-      signal?.addEventListener("abort", abort)
+      const forget = signal && endWith(signal, stop)
       waiting.add(stop)
       try {
         return await runOpen(effect, stop.signal)
       } finally {
         waiting.delete(stop)
-        signal?.removeEventListener("abort", abort)
+        forget?.()
       }
     }
     // One promise per job, no async functions: thousands of jobs per second pass here.
@@ -150,12 +175,21 @@ export const make = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Shar
   return { clock, run, open, end: () => runtime.dispose() }
 }
 
-/** Builds services for one shift: closing it ends them. @internal */
-export const makeAlone = async <R, E>(layer: Layer.Layer<R | Queue, E>): Promise<Engine<R | Queue>> => {
+/** Builds services for one shift: closing it ends them. `closing` runs while calls that have begun finish. @internal */
+export const makeAlone = async <R, E>(
+  layer: Layer.Layer<R | Queue, E>,
+  closing: Effect.Effect<void, never, NoInfer<R>> = Effect.void
+): Promise<Engine<R | Queue>> => {
   const shared = await make(layer)
   const engine = shared.open()
+  const end = async () => {
+    const finished = engine.close()
+    await shared.run(closing)
+    await finished
+    await shared.end()
+  }
   let closed: Promise<void> | undefined
-  return { ...engine, close: () => (closed ??= engine.close().then(shared.end)) }
+  return { ...engine, close: () => (closed ??= end()) }
 }
 
 type PgServices = Services | JobDiagnosis | JobOverview

@@ -41,10 +41,10 @@ const known = namesOf<EraseOptions>({ running: 0, deadline: 0, reason: 0 })
 
 /** @internal */
 export const make =
-  ({ run }: Engine<Ports>) =>
+  (engine: Engine<Ports>) =>
   async (subject: string, options: EraseOptions = {}): Promise<ErasedView> => {
     checkKnown(options, known, "an option of erase")
     const { deadline = "1m", reason, running = "cancel" } = options
     const wait = Duration.toMillis(durationOf("deadline", deadline))
-    return run(Eraser.eraseUntil(subject, { running, deadline: wait, who: "code", reason }))
+    return engine.wait(Eraser.eraseUntil(subject, { running, deadline: wait, who: "code", reason }))
   }

@@ -1,5 +1,6 @@
-import { Cause, Effect, Either, Layer, Runtime } from "effect"
+import { Cause, Context, Effect, Either, Layer, Runtime } from "effect"
 import type { Codec } from "../codec/Codec.js"
+import { Database } from "../database/Database.js"
 import { Cells, onHolder } from "../fleet/Cells.js"
 import type { Cell } from "../fleet/Fleet.js"
 import * as FleetClient from "../fleet/FleetClient.js"
@@ -97,12 +98,21 @@ export const findCell = async (options: CellOptions): Promise<Cell> => {
   throw fromCause(found.cause)
 }
 
+/** Limits how long a closing fleet waits for cells that do not answer. */
+const beginShutdown = Effect.flatMap(Cells, ({ fleet, opened }) =>
+  Effect.forEach(
+    [...fleet.cells.values()].flatMap((cell) => opened(cell) ?? []),
+    ({ services }) => Context.get(services, Database).beginShutdown(Effect.void),
+    { discard: true }
+  )
+)
+
 /** Connects to all cells of a fleet. @internal */
 export const connectFleet = async (options: FleetOptions): Promise<FleetShift> => {
   check(options)
   const { codec, fleet, log, pool } = options
   const layer = Layer.provideMerge(FleetClient.layer(fleet, { pool, codec }), Logging.layerOf(log))
-  const engine = await Engine.makeAlone(layer)
+  const engine = await Engine.makeAlone(layer, beginShutdown)
   const cells = await engine.run(Cells)
   const watching: Shift.Watching = {
     ...Shift.watching(engine as unknown as Engine.PgEngine),

@@ -108,11 +108,21 @@ const poolOf = (
       return pool
     }),
     (pool) =>
-      Effect.timeoutOption(Effect.interruptible(Effect.promise(() => pool.end())), "2 seconds").pipe(
+      Effect.timeoutOption(Effect.interruptible(Effect.promise(() => end(pool))), "2 seconds").pipe(
         // A socket that waits for an answer would keep the process alive.
         Effect.zipRight(Effect.sync(() => closeAll(shared.connections, "the process is stopping")))
       )
   )
+
+/** Ends a pool. The driver leaves statements that wait for a connection without an answer, and its types do not expose them. */
+const end = (pool: pg.Pool): Promise<void> => {
+  const ended = pool.end()
+  const { _pendingQueue } = pool as unknown as {
+    _pendingQueue: Array<{ callback: (error: Error | undefined) => void }>
+  }
+  for (const { callback } of _pendingQueue.splice(0)) pool.connect(callback)
+  return ended
+}
 
 const closeAll = (connections: Iterable<ServerConnection.ServerConnection>, why: string) => {
   for (const connection of [...connections]) connection.disconnect(new Error(`connection closed: ${why}`))

@@ -199,11 +199,13 @@ export const eraseUntil = (
 ): Effect.Effect<Pass, InvalidSubject | DatabaseError, Ports> =>
   Effect.gen(function* () {
     const end = (yield* Clock.currentTimeMillis) + options.deadline
-    let pass = yield* erase(subject, options)
+    // A pass that has begun is recorded in the audit log, even if the caller stops waiting.
+    const once = Effect.uninterruptible(erase(subject, options))
+    let pass = yield* once
     let erased = pass.erased
     while (!pass.done && ((yield* Clock.currentTimeMillis) < end || totalOf(pass.erased) > 0)) {
       if (totalOf(pass.erased) === 0) yield* Effect.sleep("500 millis")
-      pass = yield* erase(subject, options)
+      pass = yield* once
       erased = together(erased, pass.erased)
     }
     return { ...pass, erased }

@@ -1,7 +1,15 @@
 import { Effect, Layer, LogLevel } from "effect"
 import * as Engine from "../client/Engine.js"
 import { ofRecipes } from "../client/Handlers.js"
-import { checkCodec, checkKnown, checkLog, type InstantInput, namesOf } from "../client/Options.js"
+import {
+  checkCodec,
+  checkKnown,
+  checkLog,
+  durationOf,
+  type InstantInput,
+  instantOf,
+  namesOf
+} from "../client/Options.js"
 import type { Handler } from "../client/Recipe.js"
 import * as Shift from "../client/Shift.js"
 import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
@@ -103,6 +111,9 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   const options = { ...rest, handlers: ofRecipes(rest.handlers) }
   checkLog(log)
   checkCodec(rest.codec)
+  if (rest.grace !== undefined) durationOf("grace", rest.grace)
+  if (rest.retention !== undefined) durationOf("retention", rest.retention)
+  if (rest.startAt !== undefined) instantOf("startAt", rest.startAt)
   const layer = TestShift.layer({ ...options, logLevel: levelOf(logLevel) })
   const engine = await Engine.makeAlone<TestServices, never>(
     Layer.provideMerge(layer, Logging.to(log, options.mask ?? []))
@@ -132,16 +143,20 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
 
   const missingFor = missingIn(options, options.queues ?? queuesOf(options))
 
-  const waitFor: Shift.Await = async (id, timeout) => {
+  const waitFor: Shift.Await = async (id, timeout, signal) => {
+    signal?.throwIfAborted()
     const read = () => inShift((shift) => shift.job(id))
     await settle()
     const first = await read()
     if (hasEnded(first)) return first
     const missing = missingFor(first)
     if (missing !== undefined) throw new InvalidOptionError("handlers", `Job ${id} cannot run: ${missing}.`)
+    signal?.throwIfAborted()
     await (timeout === undefined ? drain() : advance(timeout))
     const job = await read()
-    return hasEnded(job) ? job : undefined
+    if (hasEnded(job)) return job
+    signal?.throwIfAborted()
+    return undefined
   }
 
   const within: Shift.Watching["within"] = async (effect, timeout) => {

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto"
+import { getEventListeners } from "node:events"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { ClosedError, connect, job, type Shift, worker, workflow } from "../../src/client/index.js"
@@ -51,6 +52,42 @@ describe("close()", () => {
     ].map(failureOf)
     await shift.close()
     for (const failure of await Promise.all(waiting)) expect(failure).toBeInstanceOf(ClosedError)
+  })
+
+  it("does not wait for a reader that has left a stream before its next chunk", async () => {
+    const shift = await opened()
+    const silent = workflow("silent", { payload: z.object({}) }, (_, step) => step.waitFor("never"))
+    const execution = await shift.start(silent, {}, { key: "silent" })
+    const { signal } = new AbortController()
+    const chunks = execution.stream("progress", { signal })[Symbol.asyncIterator]()
+    const next = chunks.next()
+    await expect.poll(() => getEventListeners(signal, "abort").length).toBe(1)
+    expect(await chunks.return?.()).toEqual({ done: true, value: undefined })
+    expect(await next).toEqual({ done: true, value: undefined })
+    expect(getEventListeners(signal, "abort")).toHaveLength(0)
+    await shift.close()
+  })
+
+  it("ends an erasure that waits for a job", async () => {
+    const [shift, other] = [await opened(), await opened(3)]
+    let ask = () => {}
+    const asked = new Promise<void>((resolve) => {
+      ask = resolve
+    })
+    const held = job("held", { payload: z.object({}), queue: "held" })
+    const running = await worker(other, {
+      handlers: [
+        held.handle((_, { signal }) => {
+          signal.addEventListener("abort", ask)
+          return asked.then(() => shift.close())
+        })
+      ]
+    })
+    const { id } = await shift.enqueue(held, {}, { subject: "customer:1" })
+    await expect.poll(async () => (await shift.job(id)).state).toBe("running")
+    expect(await failureOf(shift.erase("customer:1", { deadline: "1h" }))).toBeInstanceOf(ClosedError)
+    await running.stop()
+    await other.close()
   })
 
   const stepwise = (shift: () => Shift, kind: string) => {

@@ -42,6 +42,7 @@ describe("a mistake in a call is reported by it", () => {
     await using tested = await testShift({ handlers: [handler] })
     await using stored = await connect(database.url(), { log: false })
     const payload = z.object({})
+    const unknown = "00000000-0000-7000-8000-000000000000"
     const wrong: ReadonlyArray<readonly [call: (options: never) => unknown, given: object, refusal: RegExp]> = [
       [
         (options) => connect(database.url(), options),
@@ -72,6 +73,19 @@ describe("a mistake in a call is reported by it", () => {
         (options) => worker(stored, options),
         { handlers: [handler], health: 9090 },
         /^health must be an object like \{ port: 9090 \}, got 9090\.$/
+      ],
+      [
+        (options) => worker(stored, options),
+        { handlers: [handler], grace: "soon" },
+        /^grace must be .*, got "soon"\.$/
+      ],
+      [(options) => testShift(options), { handlers: [handler], grace: "soon" }, /^grace must be .*, got "soon"\.$/],
+      [(options) => testShift(options), { handlers: [handler], retention: "a" }, /^retention must be .*, got "a"\.$/],
+      [(options) => testShift(options), { handlers: [handler], startAt: "now" }, /^startAt must be .*, got "now"\.$/],
+      [
+        (options) => stored.result(unknown, options),
+        { signal: {} },
+        /^signal must be an AbortSignal, got an object\.$/
       ],
       [(options) => testShift(options), { handlers: [handler], slot: 1 }, /^slot is not .* Did you mean slots\?$/],
       [(options) => job("a", options), { payload, retries: 3 }, /^retries is not an option of "a": use payload, /],

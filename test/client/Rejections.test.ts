@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { z } from "zod"
 import {
@@ -95,9 +96,14 @@ describe("a promise rejects for", () => {
     expect(waiting.message).toContain('No live process serves queue "unserved". Start your worker')
     expect(plain(await rejection(shift.why(nowhere)))).toMatchObject({ code: "JOB_NOT_FOUND" })
     const controller = new AbortController()
-    const aborted = shift.result(id, { signal: controller.signal })
+    const { signal } = controller
+    // Node warns of more than ten listeners.
+    const aborted = Promise.allSettled(Array.from({ length: 12 }, () => shift.result(id, { signal })))
+    expect(getEventListeners(signal, "abort")).toHaveLength(1)
     controller.abort(new Error("went home"))
-    await expect(aborted).rejects.toThrow("went home")
+    for (const end of await aborted) expect(end).toMatchObject({ status: "rejected", reason: { message: "went home" } })
+    expect(getEventListeners(signal, "abort")).toHaveLength(0)
+    await expect(shift.result(id, { signal })).rejects.toThrow("went home")
   })
 
   it("a full queue", async () => {

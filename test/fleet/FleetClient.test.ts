@@ -65,6 +65,22 @@ const vanishing = (target: Redacted.Redacted) =>
     }
   })
 
+/** A host that stops answering. */
+const silencing = (target: Redacted.Redacted) =>
+  Effect.gen(function* () {
+    let isSilent = false
+    const url = yield* LosingProxy.listen(target, (client, server) => {
+      client.pipe(server)
+      server.on("data", (bytes) => isSilent || client.write(bytes))
+    })
+    return {
+      url: Redacted.value(url),
+      silence: () => {
+        isSilent = true
+      }
+    }
+  })
+
 const settingsOf = async (shift: Shift, queue: string) => (await shift.queues.list()).find(({ name }) => name === queue)
 
 const tagOf = (cell: string) => CellTag.ofName(cell)
@@ -161,6 +177,24 @@ describe("connect({ fleet })", () => {
       host.appear()
       const found = Effect.promise(() => after.job(id).catch(() => undefined))
       expect(yield* Effect.repeat(found, { until: (job) => job !== undefined })).toMatchObject({ id })
+    })
+  )
+
+  it.scopedLive("closes without the answers of a cell that has fallen silent", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const host = yield* silencing(Redacted.make(urls.two))
+      const shift = yield* opened(declared({ ...urls, two: host.url }))
+      const { id } = yield* Effect.promise(() => shift.enqueue(greet, { who: "a" }, { queue: "letters" }))
+      host.silence()
+      const unanswered = shift.job(id)
+      const stored = shift.enqueue(greet, { who: "b" })
+      const closed = shift.close()
+      expect((yield* rejected(unanswered)).message).toContain(
+        "the process is shutting down, and PostgreSQL does not answer"
+      )
+      expect(yield* Effect.promise(() => stored)).toMatchObject({ outcome: "enqueued" })
+      yield* Effect.promise(() => closed)
     })
   )
 

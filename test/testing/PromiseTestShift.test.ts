@@ -259,6 +259,21 @@ describe("testShift", () => {
     expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
   })
 
+  it("ends a wait for a result by the caller's signal, before and after its clock moves", async () => {
+    const controller = new AbortController()
+    const stops = job("stops", { payload: z.object({}) })
+    await using shift = await testShift({
+      handlers: [reminded, stops.handle(() => controller.abort(new Error("enough")))]
+    })
+    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1d" })
+    await shift.enqueue(stops, {}, { delay: "1h" })
+    for (const hours of [2, 2]) {
+      const { signal } = controller
+      await expect(shift.result(id, { signal, timeout: "2h" })).rejects.toThrow("enough")
+      expect(shift.now()).toEqual(new Date(hours * 3_600_000))
+    }
+  })
+
   it("gives a schedule the queue and attempts of its job, though no worker has registered the kind", async () => {
     const nightly = job("nightly", { payload: z.object({}), queue: "reports", attempts: 7 })
     const nights = nightly.schedule("nights", { payload: {}, cron: "0 0 * * *" })

@@ -2,6 +2,7 @@ import { Cause } from "effect"
 import { shown } from "../../core/Storable.js"
 import type { StreamChunk } from "../../queue/workflow/Execution.js"
 import * as Streams from "../../queue/workflow/Streams.js"
+import { endWith } from "../Engine.js"
 import { fromCause } from "../FromCause.js"
 import { checkKnown, namesOf } from "../Options.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
@@ -39,6 +40,9 @@ export type ReadStream = <A>(
 
 const known = namesOf<StreamOptions>({ from: 0, after: 0, signal: 0 })
 
+/** Why a wait ends whose reader has left the iteration. */
+const left = new Error("The reader has left the iteration.")
+
 /** The start of a reader. */
 const startOf = ({ after, from = 0 }: StreamOptions): Pick<Streams.StreamPosition, "generation" | "number"> => {
   if (!Number.isInteger(from) || Math.abs(from) > 2 ** 31 - 1)
@@ -60,12 +64,13 @@ export const make = <A>(
 ): AsyncIterable<StreamChunk<A>> => {
   checkKnown(options, known, "an option of stream")
   const start = startOf(options)
-  const iterate = async function* (): AsyncGenerator<StreamChunk<A>, void, undefined> {
+  const iterate = async function* (stop: AbortController): AsyncGenerator<StreamChunk<A>, void, undefined> {
     const { execution, job } = await find()
     let position: Streams.StreamPosition = { ...start, job, name }
     for (;;) {
       options.signal?.throwIfAborted()
-      const page = await nextPage(position, options.signal)
+      const page = await pageOrEnd(position, stop)
+      if (page === undefined) return
       yield* Streams.chunksOf(page) as ReadonlyArray<StreamChunk<A>>
       if (Streams.isLast(page)) {
         const fault = Streams.faultOf(execution, name, page)
@@ -75,5 +80,29 @@ export const make = <A>(
       position = Streams.after(position, page)
     }
   }
-  return { [Symbol.asyncIterator]: iterate }
+  /** Nothing if the reader has left. */
+  const pageOrEnd = async (position: Streams.StreamPosition, stop: AbortController) => {
+    const forget = options.signal && endWith(options.signal, stop)
+    try {
+      return await nextPage(position, stop.signal)
+    } catch (error) {
+      if (stop.signal.reason === left) return undefined
+      throw error
+    } finally {
+      forget?.()
+    }
+  }
+  return {
+    [Symbol.asyncIterator]: () => {
+      const stop = new AbortController()
+      const chunks = iterate(stop)
+      const end = chunks.return.bind(chunks)
+      // A generator would return after the next chunk only, which may never come.
+      chunks.return = (value) => {
+        stop.abort(left)
+        return end(value)
+      }
+      return chunks
+    }
+  }
 }

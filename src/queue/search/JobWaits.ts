@@ -1,4 +1,4 @@
-import { Context, Duration, Effect, type Exit, Schedule, type Scope } from "effect"
+import { Context, Duration, Effect, Exit, FiberId, Schedule, type Scope } from "effect"
 import { steadyMillis, steadyNow } from "../../core/ChangeWatch.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import { repeatLoop, single } from "../../core/Loop.js"
@@ -94,7 +94,7 @@ export interface JobWaits<Request, A, E> {
   readonly announceAgain: (id: JobId) => void
 }
 
-/** The waiting callers of this process. */
+/** The waiting callers of this process. Closing the Scope interrupts them, and later ones. */
 export const make = <Request, A, E>(options: {
   /** Name of the loop. */
   readonly name: string
@@ -196,6 +196,13 @@ export const make = <Request, A, E>(options: {
         ? latch.opened
         : latch.openedWithin(Duration.millis(Math.max(0, nextPoll - steadyMillis(clock))))
     )
+    let closed = false
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        closed = true
+        for (const all of waiters.values()) for (const { answer } of all) answer(Exit.interrupt(FiberId.none))
+      })
+    )
     yield* Effect.forkScoped(
       repeatLoop(
         single({ name: options.name, schedule: wakeable(Schedule.forever, () => pause), runAtStart: false, run: pass })
@@ -205,6 +212,7 @@ export const make = <Request, A, E>(options: {
     return {
       wait: (id, request) =>
         Effect.async<A, E>((resume) => {
+          if (closed) return resume(Effect.interrupt)
           const waiter: Waiter<Request, A, E> = {
             request,
             answer: (exit) => {
