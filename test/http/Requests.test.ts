@@ -60,6 +60,31 @@ describe.concurrent("a body", () => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("is refused when it is nested too deeply, wherever the nested value is", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const nested = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`
+      for (const [method, path, head] of [
+        ["POST", "/api/v1/jobs", ""],
+        ["POST", "/api/v1/jobs", '{"kind":"greet","payload":'],
+        ["PATCH", "/api/v1/jobs/0198c0de-0000-7000-8000-000000000000", '{"payload":'],
+        ["PATCH", "/api/v1/queues/mail", '{"retainDone":']
+      ] as const) {
+        const body = `${head}${nested(5_000)}${head === "" ? "" : "}"}`
+        expect((yield* admin(method, path, { body, headers: asJson })).json).toEqual({
+          error: { tag: "BadRequest", message: "The body must not be nested more than 1020 levels deep." }
+        })
+      }
+      const most = `{"jobs":[{"kind":"greet","payload":${nested(1_000)}}]}`
+      expect(yield* post({ body: most, headers: asJson })).toMatchObject({ status: 201 })
+      const more = `{"jobs":[{"kind":"greet","payload":${nested(1_001)}}]}`
+      expect(yield* post({ body: more, headers: asJson })).toMatchObject({
+        status: 400,
+        json: { error: { tag: "InvalidJob", field: "jobs[0].payload" } }
+      })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("is refused when it is too large, declared or not", () =>
     Effect.gen(function* () {
       const piece = Buffer.alloc(1024 * 1024, " ")
