@@ -76,6 +76,21 @@ describe("nightshift config", () => {
     })
   )
 
+  it.scopedLive("refuses tokens that clients cannot send, without showing them", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      for (const key of ["NIGHTSHIFT_ADMIN_TOKEN", "NIGHTSHIFT_VIEWER_TOKEN", "NIGHTSHIFT_METRICS_TOKEN"]) {
+        for (const token of ["correct horse battery", "s\u00e9same", "open\nsesame"]) {
+          const refused = yield* Nightshift.call(["serve", "--port", "0"], { cwd, env: { [key]: token } })
+          expect(refused).toMatchObject({
+            code: 2,
+            stderr: `nightshift: 1 setting is invalid: ${key}: expected ASCII characters without spaces, such as the output of openssl rand -hex 24\n`
+          })
+        }
+      }
+    })
+  )
+
   it.scopedLive("refuses timeouts that do not fit together and bad names of queues before it starts a database", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
