@@ -74,9 +74,12 @@ export const sections: ReadonlyArray<Section> = [
 
 export const all: ReadonlyArray<Setting.Setting<unknown>> = sections.flatMap(({ settings }) => settings)
 
-/** Reads all settings, so that one start reports every invalid value. */
+/** Reads all settings, so that one start reports every invalid value, and then the timeouts that depend on each other. */
 export const validate: Effect.Effect<void, ConfigError> = Effect.asVoid(
-  Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting])))
+  Effect.zipRight(
+    Setting.group(Object.fromEntries(all.map((setting) => [setting.key, setting]))),
+    Effect.suspend(() => ClusterConfig.config)
+  )
 )
 
 const bootTimeout = DatabaseConfig.settings.bootTimeout.key

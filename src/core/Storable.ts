@@ -8,7 +8,7 @@ import { limits } from "./StoredJob.js"
  * Whether a value has more than `levels` levels of arrays and objects. Uses plain loops because every large payload is
  * checked here.
  */
-const isDeeperThan = (value: unknown, levels: number): boolean => {
+export const isDeeperThan = (value: unknown, levels: number): boolean => {
   if (typeof value !== "object" || value === null) return false
   if (levels === 0) return true
   if (Array.isArray(value)) {

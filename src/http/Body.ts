@@ -4,6 +4,8 @@ import type { ReadableStream } from "node:stream/web"
 import type * as HttpServerRequest from "@effect/platform/HttpServerRequest"
 import { Effect, ParseResult, Schema } from "effect"
 import * as JsonNumbers from "../core/JsonNumbers.js"
+import { isDeeperThan } from "../core/Storable.js"
+import { limits } from "../core/StoredJob.js"
 import {
   BadRequest,
   BodyTooLarge,
@@ -56,6 +58,9 @@ const read = (source: Source, maxBytes: number): Effect.Effect<Buffer, BodyTooLa
     }
   })
 
+/** Levels of a body. Values that are stored have a limit of their own and may be a few levels deep in their request. */
+const maxNesting = limits.nesting + 20
+
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
@@ -63,6 +68,7 @@ const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
     try {
       const text = utf8.decode(bytes)
       const value: unknown = JSON.parse(text)
+      if (isDeeperThan(value, maxNesting)) return faultAt([], `must not be nested more than ${maxNesting} levels deep`)
       const lost = JsonNumbers.lostIn(text)
       return lost === undefined ? Effect.succeed(value) : faultAt(lost.path, JsonNumbers.reasonOf(lost), value)
     } catch (error) {

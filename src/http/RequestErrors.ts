@@ -93,6 +93,16 @@ export class EventsUnavailable extends Expected<EventsUnavailable>(503, { header
   }
 }
 
+/** The process is stopping and claims no more jobs, for remote workers neither. */
+export class ClaimsRefused extends Expected<ClaimsRefused>(503, { headers: { "retry-after": "1" } })(
+  "ClaimsRefused",
+  {}
+) {
+  override get message(): string {
+    return "This process is shutting down and hands out no more jobs. Repeat the request: another process answers it, or this one after its restart."
+  }
+}
+
 export class NotFound extends Expected<NotFound>(404)("NotFound", {
   method: Schema.String,
   path: Schema.String

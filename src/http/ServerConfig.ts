@@ -1,8 +1,14 @@
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Either, Layer, Option, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as ClientAddress from "./ClientAddress.js"
 import * as WorkerTokens from "./WorkerTokens.js"
+
+/** No client can send a token with spaces as `Authorization: Bearer`, and clients encode characters other than ASCII differently. */
+const readToken = (token: string) =>
+  /^[!-~]+$/.test(token)
+    ? Either.right(token)
+    : Either.left("ASCII characters without spaces, such as the output of openssl rand -hex 24")
 
 export const settings = {
   host: Setting.text(
@@ -13,14 +19,14 @@ export const settings = {
     min: 0,
     max: 65535
   }),
-  adminToken: Setting.secret({
-    key: "NIGHTSHIFT_ADMIN_TOKEN",
-    about: "Grants full access to the API and Mission Control."
-  }),
-  viewerToken: Setting.secret({
-    key: "NIGHTSHIFT_VIEWER_TOKEN",
-    about: "Grants read-only access to the API and Mission Control."
-  }),
+  adminToken: Setting.secret(
+    { key: "NIGHTSHIFT_ADMIN_TOKEN", about: "Grants full access to the API and Mission Control." },
+    readToken
+  ),
+  viewerToken: Setting.secret(
+    { key: "NIGHTSHIFT_VIEWER_TOKEN", about: "Grants read-only access to the API and Mission Control." },
+    readToken
+  ),
   workerTokens: Setting.secret(
     {
       key: "NIGHTSHIFT_WORKER_TOKENS",
@@ -29,10 +35,13 @@ export const settings = {
     },
     WorkerTokens.check
   ),
-  metricsToken: Setting.secret({
-    key: "NIGHTSHIFT_METRICS_TOKEN",
-    about: "Token required to read /metrics. If unset, /metrics is open to every client that can reach the port."
-  }),
+  metricsToken: Setting.secret(
+    {
+      key: "NIGHTSHIFT_METRICS_TOKEN",
+      about: "Token required to read /metrics. If unset, /metrics is open to every client that can reach the port."
+    },
+    readToken
+  ),
   trustProxy: Setting.text(
     {
       key: "NIGHTSHIFT_TRUST_PROXY",

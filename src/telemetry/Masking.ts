@@ -80,7 +80,8 @@ const replaceSecret = (text: string, secret: string): string => {
  * bounded too.
  */
 const patternOf = (names: ReadonlyArray<string>): RegExp => {
-  const words = names.map((name) => name.replace(/[^\w]/g, "\\$&")).join("|")
+  // Only syntax characters: with the flag u, an escape of any other character is an error.
+  const words = names.map((name) => name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")).join("|")
   const value = String.raw`\\{0,3}"(?:[^"\\]|\\{1,3}[^"\\]){0,4096}\\{0,3}"?|'[^']{0,4096}'?|(?:\[masked\])?[^\s,;}\])"'\\]{1,4096}`
   // The value may be masked already: the text was masked before, or the value begins with one of the payload.
   const done = String.raw`\[masked\](?![^\s,;}\])"'\\])|\\{0,3}"\[masked\]\\{0,3}"|'\[masked\]'`

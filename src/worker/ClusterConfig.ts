@@ -106,7 +106,7 @@ const atLeast = (
         )
       )
 
-const config: Config.Config<Values> = Config.all([
+export const config: Config.Config<Values> = Config.all([
   Setting.group(settings),
   Setting.group({ lease: DatabaseClock.settings.lease, heartbeat: WorkerConfig.settings.heartbeat })
 ]).pipe(

@@ -1,6 +1,7 @@
 import { Context, type Duration, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
+import { isPlainName } from "../core/Storable.js"
 import * as JobLogs from "../queue/logs/JobLogs.js"
 import * as Masking from "../telemetry/Masking.js"
 import type { WrittenEnd } from "./slots/JobMetrics.js"
@@ -8,10 +9,10 @@ import type { WrittenEnd } from "./slots/JobMetrics.js"
 /** The value of NIGHTSHIFT_QUEUES for a process that runs no jobs. */
 export const noQueues = "none"
 
-const readQueues = (names: ReadonlyArray<string>) =>
-  names.length > 1 && names.includes(noQueues)
-    ? Either.left(`\`${noQueues}\` alone, or names of queues`)
-    : Either.right(names)
+const readQueues = (names: ReadonlyArray<string>) => {
+  if (names.length > 1 && names.includes(noQueues)) return Either.left(`\`${noQueues}\` alone, or names of queues`)
+  return names.every(isPlainName) ? Either.right(names) : Either.left("names of 1 to 64 letters, digits, _, . or -")
+}
 
 export const settings = {
   queues: Setting.list(

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -73,6 +73,41 @@ describe("nightshift config", () => {
         /^nightshift: 3 settings are invalid: [^\n]*DATABASE_URL[^\n]*BOOT_TIMEOUT[^\n]*PORT[^\n]*\n$/
       )
       expect(refused.stderr).not.toContain("hunter2")
+    })
+  )
+
+  it.scopedLive("refuses tokens that clients cannot send, without showing them", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      for (const key of ["NIGHTSHIFT_ADMIN_TOKEN", "NIGHTSHIFT_VIEWER_TOKEN", "NIGHTSHIFT_METRICS_TOKEN"]) {
+        for (const token of ["correct horse battery", "s\u00e9same", "open\nsesame"]) {
+          const refused = yield* Nightshift.call(["serve", "--port", "0"], { cwd, env: { [key]: token } })
+          expect(refused).toMatchObject({
+            code: 2,
+            stderr: `nightshift: 1 setting is invalid: ${key}: expected ASCII characters without spaces, such as the output of openssl rand -hex 24\n`
+          })
+        }
+      }
+    })
+  )
+
+  it.scopedLive("refuses timeouts that do not fit together and bad names of queues before it starts a database", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const texts: ReadonlyArray<readonly [Record<string, string>, string]> = [
+        [{ QUEUE_STALE_AFTER: "5s" }, "QUEUE_STALE_AFTER: expected at least 3 times QUEUE_HEARTBEAT (10s), got 5s"],
+        [
+          { NIGHTSHIFT_QUEUES: "mail,big files" },
+          'NIGHTSHIFT_QUEUES: expected names of 1 to 64 letters, digits, _, . or -, got "mail,big files"'
+        ]
+      ]
+      for (const [env, text] of texts) {
+        for (const args of [["config"], ["serve", "--embedded", "--port", "0"]]) {
+          const refused = yield* Nightshift.call(args, { cwd, env })
+          expect(refused).toMatchObject({ code: 2, stderr: `nightshift: 1 setting is invalid: ${text}\n` })
+        }
+      }
+      expect(existsSync(join(cwd, ".nightshift"))).toBe(false)
     })
   )
 })

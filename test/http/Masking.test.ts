@@ -108,4 +108,13 @@ describe("a log", () => {
     for (let depth = 0; depth < 200; depth += 1) deep = { inner: deep, password: depth }
     expect(JSON.stringify(Masking.make(["password"])(deep))).not.toMatch(/\d/)
   })
+
+  it("may have names of any characters, in text too", () => {
+    for (const name of ["credit-card", "card number", "ключ", "@pin", "user.name", "a|b", "(x", "\\d", "😀"]) {
+      const text = Masking.makeText([name])
+      expect(text(`refused: ${name}=4242, city=London`)).toBe(`refused: ${name}=[masked], city=London`)
+      expect(text(`xx${name}y=4242`)).toBe(`xx${name}y=4242`)
+    }
+    expect(Masking.makeText(["user.name"])("userXname=4242")).toBe("userXname=4242")
+  })
 })

@@ -1,6 +1,7 @@
 import * as Net from "node:net"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { Lifecycle } from "../../src/core/Lifecycle.js"
 import {
   DatabaseConflict,
   type DatabaseError,
@@ -57,6 +58,31 @@ describe.concurrent("a body", () => {
           json: { error: { tag: "BadRequest", message: expect.stringContaining("is not JSON") } }
         })
       }
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("is refused when it is nested too deeply, wherever the nested value is", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const nested = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`
+      for (const [method, path, head] of [
+        ["POST", "/api/v1/jobs", ""],
+        ["POST", "/api/v1/jobs", '{"kind":"greet","payload":'],
+        ["PATCH", "/api/v1/jobs/0198c0de-0000-7000-8000-000000000000", '{"payload":'],
+        ["PATCH", "/api/v1/queues/mail", '{"retainDone":']
+      ] as const) {
+        const body = `${head}${nested(5_000)}${head === "" ? "" : "}"}`
+        expect((yield* admin(method, path, { body, headers: asJson })).json).toEqual({
+          error: { tag: "BadRequest", message: "The body must not be nested more than 1020 levels deep." }
+        })
+      }
+      const most = `{"jobs":[{"kind":"greet","payload":${nested(1_000)}}]}`
+      expect(yield* post({ body: most, headers: asJson })).toMatchObject({ status: 201 })
+      const more = `{"jobs":[{"kind":"greet","payload":${nested(1_001)}}]}`
+      expect(yield* post({ body: more, headers: asJson })).toMatchObject({
+        status: 400,
+        json: { error: { tag: "InvalidJob", field: "jobs[0].payload" } }
+      })
     }).pipe(Effect.provide(layer()))
   )
 
@@ -220,5 +246,40 @@ onSharedServers(backends.slice(0, 1), "a body that is refused before it ends", (
       expect(yield* said(/^HTTP\/1\.1 \d{3}/)).not.toBeNull()
       expect(sent).toBeLessThan(64)
     })
+  )
+})
+
+describe("a process that drains", () => {
+  const request = (method: string, path: string, body = "") =>
+    `${method} ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${adminToken}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+
+  it.scopedLive("answers one more request of a kept connection, and tells the client to leave", () =>
+    Effect.gen(function* () {
+      const { admin, port } = yield* TestServer
+      const lifecycle = yield* Lifecycle
+      const client = yield* RawClient.make(port)
+      yield* client.send(request("GET", "/api/v1/jobs"))
+      expect((yield* client.said(/"total":\{"count":0[\s\S]*\}$/))?.input).toContain("Connection: keep-alive")
+      yield* lifecycle.drain
+      // In one packet: what follows the first request is refused, not run without an answer.
+      yield* client.send(request("POST", "/api/v1/jobs", job).repeat(3))
+      const answers = yield* client.said(
+        / 201 Created[\s\S]* 503 Service Unavailable[\s\S]* 503 Service Unavailable[\s\S]*\r\n\r\n/
+      )
+      expect(answers?.[0]).toContain("Connection: close")
+      expect(yield* admin("GET", "/api/v1/jobs")).toMatchObject({ json: { total: { count: 1 } } })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("refuses claims of remote workers, which would repeat an answer without jobs at once", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const lifecycle = yield* Lifecycle
+      const json = { worker: { id: "one" }, queues: ["default"], waitSeconds: 50 }
+      yield* lifecycle.drain
+      const refused = yield* admin("POST", "/api/v1/work/claim", { json })
+      expect(refused).toMatchObject({ status: 503, json: { error: { tag: "ClaimsRefused" } } })
+      expect(refused.headers["retry-after"]).toBe("1")
+    }).pipe(Effect.provide(layer()))
   )
 })

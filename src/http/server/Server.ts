@@ -57,6 +57,12 @@ export const layer: Layer.Layer<
     const lifecycle = yield* Lifecycle
     // Starts draining first, which ends live event streams; they would keep the server from closing.
     yield* Effect.addFinalizer(() => lifecycle.drain)
+    // A draining process answers one more request per connection, with `Connection: close`: clients go to another process. If it closed the
+    // connections that they keep, the next request of a busy client could be on its way.
+    const release = Effect.sync(() => {
+      server.maxRequestsPerSocket = 1
+    })
+    yield* Effect.forkScoped(Effect.zipRight(lifecycle.untilDraining, release))
     const apps = { api: yield* ApiApp, uploads: uploads.app, ui: yield* UiApp }
     dispatch(server, (yield* WebhookEndpoint).take, yield* NodeHttpServer.makeHandler(appWith(apps, config)))
     return { url: yield* Listening.listen(server, config, { port: "--port or PORT", host: "--host or HOST" }) }

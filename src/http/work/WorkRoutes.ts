@@ -17,7 +17,7 @@ import { Caller } from "../access/Caller.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import { BadRequest, Forbidden } from "../RequestErrors.js"
+import { BadRequest, ClaimsRefused, Forbidden } from "../RequestErrors.js"
 import * as WorkSchemas from "./WorkSchemas.js"
 
 export const group = HttpApiGroup.make("work")
@@ -166,7 +166,7 @@ export const layer: Layer.Layer<
   Effect.gen(function* () {
     const remote = yield* RemoteWorkers
     const kindsOf = yield* makeKinds(yield* Kinds)
-    const { untilDraining } = yield* Lifecycle
+    const { draining, untilDraining } = yield* Lifecycle
     const fork = Runtime.runFork(yield* Effect.runtime<never>())
 
     /** Returns the jobs of a response that did not reach its client. */
@@ -185,6 +185,8 @@ export const layer: Layer.Layer<
       .handleRaw("claim", ({ request }) =>
         Effect.gen(function* () {
           const given = yield* Body.decoded(request, WorkSchemas.ClaimRequest, maxClaimBytes)
+          // An answer without jobs would make the worker claim again at once.
+          if (yield* draining) return yield* new ClaimsRefused()
           const queues = yield* queuesOf(given, yield* kindsOf(given.kinds ?? []))
           const timeout = Duration.toMillis(
             given.timeoutSeconds === undefined ? defaultTimeout : Duration.seconds(given.timeoutSeconds)
