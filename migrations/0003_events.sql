@@ -40,7 +40,8 @@ create table subscription (
   updated_at timestamptz not null,
   -- Earlier events that are still to be delivered: those published at this instant or later. Null if there are none.
   fill_from timestamptz,
-  -- Earlier events are delivered when all transactions before this one have ended: those that did not see this row.
+  -- Earlier events are delivered when all transactions before this one have ended: those that did not see this row, see
+  -- wait_for_event().
   fill_after xid8,
   -- How far earlier events were delivered.
   filled_to uuid,
@@ -299,6 +300,7 @@ declare
   name_ text := request->>'name';
   ends boolean := request ? 'ends';
   wait event_wait;
+  settled boolean;
   found_ record;
 begin
   insert into event_wait (execution, name, since, event, paths, match, job)
@@ -332,9 +334,13 @@ begin
     end if;
   end if;
   if wait.unsettled is null then
-    wait.unsettled := pg_snapshot_xmax(pg_current_snapshot());
+    -- The number of this transaction, which begins after the row was committed. The upper bound of a snapshot may be lower than the
+    -- numbers of open transactions that did not see the row: it follows the last one that has ended.
+    wait.unsettled := pg_current_xact_id();
     update event_wait w set unsettled = wait.unsettled where w.execution = execution_ and w.name = name_;
   end if;
+  -- Before the search, which must see the events of all transactions that count as ended.
+  settled := pg_snapshot_xmin(pg_current_snapshot()) >= wait.unsettled;
   select e.id, e.data into found_ from event e
   where e.name = wait.event and match_of(e.data, wait.paths) = wait.match
     and e.id >= first_id(wait.since)
@@ -349,7 +355,7 @@ begin
     delete from event_wait w where w.execution = execution_ and w.name = name_;
     return jsonb_build_object('settled', true);
   end if;
-  return jsonb_build_object('settled', pg_snapshot_xmin(pg_current_snapshot()) >= wait.unsettled);
+  return jsonb_build_object('settled', settled);
 end
 $$;
 
@@ -371,7 +377,7 @@ begin
     return jsonb_build_object('settled', true, 'done', true, 'jobs', '[]'::jsonb);
   end if;
   if s.fill_after is null then
-    update subscription set fill_after = pg_snapshot_xmax(pg_current_snapshot()) where event = event_ and kind = kind_;
+    update subscription set fill_after = pg_current_xact_id() where event = event_ and kind = kind_;
     return jsonb_build_object('settled', false, 'done', false, 'jobs', '[]'::jsonb);
   end if;
   if pg_snapshot_xmin(pg_current_snapshot()) < s.fill_after then
