@@ -107,6 +107,27 @@ const make = Effect.gen(function* () {
   const jobs = sql(`${schema}.job`)
   const undos = sql(`${schema}.job_undo`)
   const statement = publishStatement(schema)
+  // The bound of a stored wait is the number of this transaction: the end of a snapshot, which wait_for_event() would use,
+  // is only the number after the last transaction that has ended, and older ones may have higher numbers.
+  const waitOnce = `with bound as (
+      update ${schema}.event_wait w set unsettled = pg_current_xact_id()
+      from (
+        select execution, name from ${schema}.event_wait
+        where execution = $1::text::jsonb->>'execution' and name = $1::text::jsonb->>'name' and unsettled is null and taken is null
+        for update skip locked
+      ) free
+      where w.execution = free.execution and w.name = free.name
+      returning 1
+    ), first as materialized (
+      select ${schema}.wait_for_event($1::text::jsonb) as answer from (select count(*) from bound) stored
+    )
+    select answer from first`
+  // The function looks for events before it finds that older transactions have ended. One may have ended in between, and no
+  // publisher reports its event: look again.
+  const waitTwice = waitOnce.replace(
+    /select answer from first$/,
+    `select case when answer = '{"settled": true}' then ${schema}.wait_for_event($1::text::jsonb) else answer end as answer from first`
+  )
   const columns = sql.literal(`id, name, ${millis("published_at")} as published_at, key, own_id, data, replays`)
 
   const count = (stored: ReadonlyArray<SubscriptionsPg.StoredJobs>, now: number) => {
@@ -281,7 +302,7 @@ const make = Effect.gen(function* () {
     wait: ({ ends, event, execution, job, match, name }) =>
       Effect.map(
         mapErrors(
-          sql.unsafe<{ answer: WaitAnswer }>(`select ${schema}.wait_for_event($1::text::jsonb) as answer`, [
+          sql.unsafe<{ answer: WaitAnswer }>(ends ? waitOnce : waitTwice, [
             JSON.stringify({
               execution,
               job,

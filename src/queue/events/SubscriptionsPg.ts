@@ -34,7 +34,7 @@ interface SubscriptionRow {
   readonly matches: boolean
 }
 
-/** An answer, and the transactions that its statement could not see: those from `oldest` on, which may be open, to `newest`. */
+/** An answer, the oldest transaction that its statement could not see because it may be open, and a newer one: its own. */
 interface Look {
   readonly answer: Answer
   readonly oldest: string
@@ -112,14 +112,29 @@ export const make = (
         yield* hints.publish(subscriptionTopic, "all")
     })
 
+  // The bound is the number of a transaction, as that of a wait in EventsPg.
+  const fillStatement = `with bound as (
+      update ${schema}.subscription s set fill_after = pg_current_xact_id()
+      from (
+        select event, kind from ${schema}.subscription
+        where event = $1::text and kind = $2::text and fill_from is not null and fill_after is null
+        for update skip locked
+      ) free
+      where s.event = free.event and s.kind = free.kind
+      returning 1
+    )
+    select ${schema}.fill_subscription($1::text, $2::text, $3::float8, $4::int) as answer from (select count(*) from bound) noted`
+
   const fillOne = (event: string, kind: string) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const [row] = yield* mapErrors(
-        sql.unsafe<{ answer: { settled: boolean; done: boolean; jobs: ReadonlyArray<StoredJobs> } }>(
-          `select ${schema}.fill_subscription($1::text, $2::text, $3::float8, $4::int) as answer`,
-          [event, kind, now, fillBatch]
-        )
+        sql.unsafe<{ answer: { settled: boolean; done: boolean; jobs: ReadonlyArray<StoredJobs> } }>(fillStatement, [
+          event,
+          kind,
+          now,
+          fillBatch
+        ])
       )
       return {
         jobs: yield* stored(row?.answer.jobs ?? [], now),
@@ -159,7 +174,7 @@ export const make = (
       const now = yield* Clock.currentTimeMillis
       const [row] = yield* mapErrors(
         sql.unsafe<Look>(
-          `select pg_snapshot_xmin(s)::text as oldest, pg_snapshot_xmax(s)::text as newest, ${schema}.close_windows($1::float8, $2::int) as answer
+          `select pg_snapshot_xmin(s)::text as oldest, pg_current_xact_id()::text as newest, ${schema}.close_windows($1::float8, $2::int) as answer
           from pg_current_snapshot() s`,
           [now, windowBatch]
         )
