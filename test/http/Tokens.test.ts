@@ -41,6 +41,8 @@ describe("tokens over HTTP", () => {
       for (const json of [{ label: "x".repeat(101) }, { label: 5 }, { lable: "x" }, [], "x"]) {
         expect(yield* admin("POST", "/api/v1/workspaces/acme/tokens", { json })).toMatchObject({ status: 400 })
       }
+      const unstorable = yield* admin("POST", "/api/v1/workspaces/acme/tokens", { json: { label: "a\u0000" } })
+      expect(unstorable).toMatchObject({ status: 400, json: { error: { message: expect.stringContaining("NUL") } } })
       expect((yield* admin("GET", "/api/v1/workspaces/acme/tokens")).json).toEqual({ tokens: [] })
     }).pipe(Effect.provide(layerMemory()))
   )

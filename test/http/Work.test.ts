@@ -98,6 +98,11 @@ onSharedServers(backends, "work over HTTP", (it) => {
       expect((yield* heartbeat(first)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "lost" }] })
       // The lease alone is not enough: the job is the other worker's.
       expect((yield* finish(second, { outcome: "dead", error: "stolen" })).json).toMatchObject(lost)
+      expect((yield* heartbeat(second, { progress: "stolen" })).json).toEqual({
+        jobs: [],
+        stop: [{ id, lease: second.lease, reason: "lost" }]
+      })
+      expect(yield* stored(id)).toMatchObject({ state: "running", progress: null })
       expect((yield* finish(second, { outcome: "done" }, { id: "two" })).json).toMatchObject({
         jobs: [{ status: "done", error: null }]
       })
@@ -197,6 +202,17 @@ onSharedServers(backends, "work over HTTP", (it) => {
     Effect.gen(function* () {
       for (const [call, json, field] of invalid)
         expect(yield* post(call, json)).toMatchObject({ status: 400, json: { error: { field } } })
+    })
+  )
+
+  it.effect.each([
+    ["", "worker.id must not be empty."],
+    ["a\u0000", "worker.id must not contain NUL characters or unpaired surrogates."],
+    ["x".repeat(201), "worker.id must be at most 200 characters long."],
+    [7, "worker.id must be text."]
+  ] as const)("says what is wrong with a worker's id (%j)", ([id, message]) =>
+    Effect.gen(function* () {
+      expect((yield* post("claim", { ...plain, worker: { id } })).json).toMatchObject({ error: { message } })
     })
   )
 

@@ -5,6 +5,7 @@ import * as Listener from "../../src/database/Listener.js"
 import { Events, type Window } from "../../src/queue/events/Events.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 // Cases that need PostgreSQL with several sessions; the laws cover the rest.
@@ -12,6 +13,18 @@ import * as TestDatabase from "../support/TestDatabase.js"
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
 
 const window: Window = { debounce: 1, max: 100, by: [] }
+
+/** Runs the effect in a transaction, and returns what ends that transaction. */
+const open = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const { transaction } = yield* Database
+    const [done, ended] = [yield* Deferred.make<void, E>(), yield* Deferred.make<void>()]
+    yield* Effect.addFinalizer(() => Deferred.succeed(ended, undefined))
+    const whole = Effect.zipRight(Effect.intoDeferred(Effect.asVoid(effect), done), Deferred.await(ended))
+    const running = yield* Effect.fork(transaction(whole))
+    yield* Deferred.await(done)
+    return Effect.zipRight(Deferred.succeed(ended, undefined), Fiber.join(running))
+  })
 
 layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurrency", (it) => {
   for (const [change, before, after] of [
@@ -79,4 +92,70 @@ layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurr
         expect(yield* sql`select from nightshift.windowed_event where kind = ${kind} and job is null`).toEqual([])
       })
     )
+
+  it.scoped("reach a wait if their transaction ends while the wait looks for events", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const events = yield* Events
+      const name = "ends.meanwhile"
+      const { id: job } = yield* (yield* Workflows).start({
+        ...{ kind: name, version: 1, queue: name, payload: {}, attempts: 3 },
+        execution: `${name}/1`
+      })
+      const match = { paths: [["order"]], values: ["A"] }
+      const look = events.wait({ execution: `${name}/1`, job, name: `event:${name}`, event: name, match })
+      yield* events.publish([{ name, data: { order: "slow" } }])
+      const endPublish = yield* open(events.publish([{ name, data: { order: "A" } }]))
+      for (const _ of ["stores the wait", "looks"]) expect(yield* look).toEqual({ settled: false })
+      // Stops a look at the first event, after its statement has begun.
+      yield* sql`alter function nightshift.match_of(jsonb, jsonb) rename to match_at_once`
+      yield* sql.unsafe(`create function nightshift.match_of(data jsonb, paths jsonb) returns jsonb language plpgsql as $$ begin
+        if data->>'order' = 'slow' then perform pg_advisory_xact_lock(43); end if;
+        return nightshift.match_at_once(data, paths); end $$`)
+      const holder = yield* TestDatabase.connection
+      yield* Effect.promise(() => holder.query("select pg_advisory_lock(43)"))
+      const looking = yield* Effect.fork(look)
+      const stopped = sql`select from pg_locks where locktype = 'advisory' and objid = 43 and not granted`
+      yield* Effect.repeat(stopped, { until: (rows) => rows.length > 0 })
+      yield* endPublish
+      yield* Effect.promise(() => holder.query("select pg_advisory_unlock(43)"))
+      expect(yield* Fiber.join(looking)).toEqual({ settled: false })
+      expect(yield* look).toEqual({ data: { order: "A" } })
+    })
+  )
+
+  // In these, the transaction of the publisher is newer than the reader's, which ends first: no newer one has ended.
+
+  it.scoped("reach a wait that was stored while they were published", () =>
+    Effect.gen(function* () {
+      const events = yield* Events
+      const name = "wait.meanwhile"
+      const { id: job } = yield* (yield* Workflows).start({
+        ...{ kind: name, version: 1, queue: name, payload: {}, attempts: 3 },
+        execution: `${name}/1`
+      })
+      const match = { paths: [], values: [] }
+      const look = events.wait({ execution: `${name}/1`, job, name: `event:${name}`, event: name, match })
+      const endWait = yield* open(look)
+      const endPublish = yield* open(events.publish([{ name, data: 1 }]))
+      yield* endWait
+      expect(yield* look).toEqual({ settled: false })
+      yield* endPublish
+      expect(yield* look).toEqual({ data: 1 })
+    })
+  )
+
+  it.scoped("reach a subscriber that starts in the past and was declared while they were published", () =>
+    Effect.gen(function* () {
+      const events = yield* Events
+      const name = "past.meanwhile"
+      yield* (yield* Kinds).register([{ name, queue: name, version: 1, attempts: 3, onDead: undefined }])
+      const endSubscribe = yield* open(events.subscribe([name], [{ event: name, kind: name, past: 60_000 }]))
+      const endPublish = yield* open(events.publish([{ name, data: 1 }]))
+      yield* endSubscribe
+      expect(yield* events.fill).toEqual({ jobs: 0, isOpen: true })
+      yield* endPublish
+      expect(yield* events.fill).toEqual({ jobs: 1, isOpen: false })
+    })
+  )
 })

@@ -19,10 +19,7 @@ import * as Audited from "./Audited.js"
 const TokenRequest = Schema.Struct({
   label: WireText.optional(
     WireText.Text.pipe(
-      Schema.maxLength(
-        maxLabelCharacters,
-        WireText.withMessage(`must be at most ${maxLabelCharacters} characters long`)
-      )
+      Schema.maxLength(maxLabelCharacters, { message: () => `must be at most ${maxLabelCharacters} characters long` })
     ).annotations({ description: "Name of the token, for people." })
   )
 }).annotations({ identifier: "TokenRequest", message: () => "must be an object", ...WireText.strict })

@@ -12,8 +12,9 @@ export const bounds = { jobs: 1_000, queues: 100, kinds: 1_000, waitSeconds: 50,
 
 const text = (most: number, description: string) =>
   WireText.Text.pipe(
-    Schema.minLength(1, WireText.withMessage("must not be empty")),
-    Schema.maxLength(most, WireText.withMessage(`must be at most ${most} characters long`))
+    // Without override: an empty text, or one with characters that cannot be stored, keeps its own message.
+    Schema.minLength(1, { message: () => "must not be empty" }),
+    Schema.maxLength(most, { message: () => `must be at most ${most} characters long` })
   ).annotations({ description })
 
 const whole = (least: number, most: number, description: string) =>

@@ -34,7 +34,7 @@ interface SubscriptionRow {
   readonly matches: boolean
 }
 
-/** An answer, and the transactions that its statement could not see: those from `oldest` on, which may be open, to `newest`. */
+/** An answer, the oldest transaction that its statement could not see because it may be open, and a newer one: its own. */
 interface Look {
   readonly answer: Answer
   readonly oldest: string
@@ -159,7 +159,7 @@ export const make = (
       const now = yield* Clock.currentTimeMillis
       const [row] = yield* mapErrors(
         sql.unsafe<Look>(
-          `select pg_snapshot_xmin(s)::text as oldest, pg_snapshot_xmax(s)::text as newest, ${schema}.close_windows($1::float8, $2::int) as answer
+          `select pg_snapshot_xmin(s)::text as oldest, pg_current_xact_id()::text as newest, ${schema}.close_windows($1::float8, $2::int) as answer
           from pg_current_snapshot() s`,
           [now, windowBatch]
         )

@@ -256,11 +256,11 @@ const make: Effect.Effect<
       return ends.map((end) => byKey.get(keyOf(end)))
     })
 
-  const storeProgress = (jobs: ReadonlyArray<RemoteBeat>) =>
+  const storeProgress = (jobs: ReadonlyArray<RemoteBeat>, lost: ReadonlySet<string>) =>
     Effect.forEach(
       jobs,
       (job, index): Effect.Effect<unknown, InvalidJob | DatabaseError> => {
-        if (job.progress === undefined) return Effect.void
+        if (job.progress === undefined || lost.has(keyOf(job))) return Effect.void
         const text = jsonText(job.progress, limits.resultBytes)
         return Either.isLeft(text)
           ? new InvalidJob({ index, field: "progress", reason: text.left })
@@ -281,12 +281,17 @@ const make: Effect.Effect<
   const heartbeat = (about: WorkerAbout, jobs: ReadonlyArray<RemoteBeat>) =>
     Effect.gen(function* () {
       const pod = podIdOf(about)
-      yield* pods.heard(pod)
-      const pulse = yield* queue.heartbeat(jobs.map(({ id, lease }) => ({ id, lease })))
+      const worker = yield* pods.heard(pod)
+      // The lease alone is not enough: these jobs may be another worker's, or were claimed through another process.
+      const unknown = jobs.filter((job) => worker?.held.has(keyOf(job)) !== true)
+      const found = yield* queue.attempts(pod, unknown)
+      const lost = new Set(unknown.filter((_, index) => found[index]?._tag !== "Running").map(keyOf))
+      const own = jobs.flatMap(({ id, lease }) => (lost.has(keyOf({ id, lease })) ? [] : [{ id, lease }]))
+      const pulse = yield* queue.heartbeat(own)
       // After the renewal: a progress that cannot be stored must not cost the worker its jobs.
-      yield* storeProgress(jobs)
+      for (const job of pulse.lost) lost.add(keyOf(job))
+      yield* storeProgress(jobs, lost)
       const now = yield* Clock.currentTimeMillis
-      const lost = new Set(pulse.lost.map(keyOf))
       const cancelled = new Set(pulse.cancelRequested.map(keyOf))
       const alive = jobs.filter((job) => !lost.has(keyOf(job)))
       const deadlineOf = ({ deadline, extend }: RemoteBeat) =>
