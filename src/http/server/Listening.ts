@@ -1,5 +1,5 @@
 import * as Http from "node:http"
-import type { AddressInfo } from "node:net"
+import type { AddressInfo, Socket } from "node:net"
 import { Readable } from "node:stream"
 import type * as HttpApp from "@effect/platform/HttpApp"
 import * as HttpMiddleware from "@effect/platform/HttpMiddleware"
@@ -88,15 +88,28 @@ export const listen = (
     })
   })
 
+/** The connections of a server on which nothing has arrived: browsers and load balancers open some in advance. Node counts them as busy. */
+const unusedOf = (server: Http.Server) => {
+  const open = new Set<Socket>()
+  server.on("connection", (socket) => {
+    open.add(socket)
+    socket.once("close", () => open.delete(socket))
+  })
+  return () => [...open].filter(({ bytesRead }) => bytesRead === 0)
+}
+
 /** Lets open requests finish and closes idle connections. After five seconds, closes all connections. */
-const close = (server: Http.Server): Effect.Effect<void> =>
+const close = ({ server, unused }: { readonly server: Http.Server; readonly unused: () => ReadonlyArray<Socket> }) =>
   Effect.async<void>((resume) => {
     server.close(() => resume(Effect.void))
   }).pipe(
     // A keep-alive connection becomes idle when its request ends, so close idle connections repeatedly.
     Effect.raceFirst(
       Effect.repeat(
-        Effect.sync(() => server.closeIdleConnections()),
+        Effect.sync(() => {
+          server.closeIdleConnections()
+          for (const socket of unused()) socket.destroy()
+        }),
         Schedule.spaced("50 millis")
       )
     ),
@@ -113,9 +126,12 @@ const close = (server: Http.Server): Effect.Effect<void> =>
 export const open = (longest: Duration.Duration = Duration.zero): Effect.Effect<Http.Server, never, Scope.Scope> => {
   const requestTimeout = Math.max(limits.requestTimeout, Duration.toMillis(longest) + 1_000)
   return Effect.acquireRelease(
-    Effect.sync(() => Http.createServer({ ...limits, requestTimeout })),
+    Effect.sync(() => {
+      const server = Http.createServer({ ...limits, requestTimeout })
+      return { server, unused: unusedOf(server) }
+    }),
     close
-  )
+  ).pipe(Effect.map(({ server }) => server))
 }
 
 /** Closes the connection of a request that was answered before its body was read. */
