@@ -24,7 +24,7 @@ import { BadQueueName, Worker as WorkerService } from "../worker/Worker.js"
 import * as Engine from "./Engine.js"
 import { type CellOptions, connectFleet, type FleetOptions, type FleetShift, findCell } from "./FleetConnection.js"
 import { ofRecipes } from "./Handlers.js"
-import { checkCodec, checkKnown, checkLog, namesOf as optionNames } from "./Options.js"
+import { checkCodec, checkKnown, checkLog, durationOf, namesOf as optionNames } from "./Options.js"
 import type { Handler } from "./Recipe.js"
 import * as Shift from "./Shift.js"
 import { ClosedError, InvalidOptionError } from "./ShiftErrors.js"
@@ -247,6 +247,11 @@ export interface Worker {
 
 const queuesOf = ({ handlers, queues }: WorkerOptions): DeclaredQueues => {
   if (queues === undefined) return handlers.map(({ kind }) => kind.queue)
+  if (typeof queues !== "object" || queues === null)
+    throw new InvalidOptionError(
+      "queues",
+      `queues must be a list of names, or an object like { mail: 20 }, got ${shown(queues)}.`
+    )
   const bad = namesOf(queues).find((name) => !isQueueName(name))
   if (bad === undefined) return queues
   throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
@@ -322,6 +327,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   const handlers = ofRecipes(options.handlers)
   checkHealth(options.health)
   checkLog(options.log)
+  if (options.grace !== undefined) durationOf("grace", options.grace)
   const { engine, open: used, stops } = use
   const { handlers: _, health, log, onEvent, ...rest } = options
   const run = <A, E>(effect: Effect.Effect<A, E, Nightshift.Services>, signal?: AbortSignal): Promise<A> =>
