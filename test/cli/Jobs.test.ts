@@ -309,6 +309,30 @@ describe("nightshift jobs", () => {
   )
 })
 
+describe("a bulk command that is interrupted", () => {
+  it.scopedLive("says that its operation is completed anyway", () =>
+    Effect.gen(function* () {
+      const { cwd, env, run } = yield* workplace
+      yield* run("enqueue", "greet", "--force")
+      const client = new pg.Client({ connectionString: env.DATABASE_URL })
+      const query = (sql: string) => Effect.promise(() => client.query(sql))
+      yield* Effect.promise(() => client.connect())
+      yield* Effect.addFinalizer(() => Effect.promise(() => client.end()))
+      yield* query("begin; lock table nightshift.job in exclusive mode")
+      const cancelling = yield* Nightshift.start(["jobs", "cancel", "--kind", "greet"], { cwd, env })
+      const waiting = "select 1 from pg_locks where not granted and relation = 'nightshift.job'::regclass"
+      yield* Effect.repeat(query(waiting), { until: ({ rowCount }) => rowCount !== 0 })
+      yield* cancelling.signal("SIGINT")
+      const [, id] = yield* cancelling.said(
+        /^nightshift: Interrupted\. A running process completes operation (\S+)\.$/m
+      )
+      yield* query("rollback")
+      expect(yield* cancelling.finished).toMatchObject({ code: 0, stdout: "" })
+      expect((yield* query("select id, status from nightshift.operation")).rows).toEqual([{ id, status: "running" }])
+    })
+  )
+})
+
 describe("an invalid jobs command line", () => {
   it.scopedLive.each([
     [["enqueue"], /The argument <kind> is required\. See `nightshift enqueue --help`\./],
