@@ -18,11 +18,23 @@ const watching = StopSignals.listen({
 Effect.runFork(watching)
 
 // A closed reader, such as `head` or a closed terminal, must not crash the process.
-process.stdout.on("error", () => {})
+let outputError: NodeJS.ErrnoException | null | undefined
+process.stdout.on("error", (error) => {
+  outputError ??= error
+})
 process.stderr.on("error", () => {})
 
-/** Wait until stdout is flushed: process.exit would drop output that does not fit into the pipe's buffer. */
-const end = (code: number) => process.stdout.write("", () => process.exit(code))
+/**
+ * Wait until stdout is flushed: process.exit would drop output that does not fit into the pipe's buffer. Output that could not
+ * be written, such as to a full disk, is a failure.
+ */
+const end = (code: number) =>
+  process.stdout.write("", (error) => {
+    outputError ??= error
+    if (!outputError || ["EPIPE", "EIO"].includes(outputError.code ?? "")) return process.exit(code)
+    const text = `nightshift: Cannot write the output: ${outputError.message}.\n`
+    process.stderr.write(text, () => process.exit(code || Failure.ExitCode.failed))
+  })
 
 fiber.addObserver((exit) => {
   if (Exit.isSuccess(exit) || (stopping && Cause.isInterruptedOnly(exit.cause))) return end(Failure.ExitCode.done)

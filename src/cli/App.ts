@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs"
+import { statSync } from "node:fs"
 import { resolve } from "node:path"
 import { type Context, Effect, Layer, Predicate, Schema, type Scope } from "effect"
 import { isPromiseHandler, ofRecipe } from "../client/Handlers.js"
@@ -139,7 +139,9 @@ export const load = (module: string): Effect.Effect<App, AppUnusable> =>
   Effect.gen(function* () {
     const refuse = (reason: string) => new AppUnusable({ module, reason: `${reason}.` })
     const path = resolve(module)
-    if (!existsSync(path)) return yield* refuse("the file does not exist. Correct --app")
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (found?.isFile() !== true)
+      return yield* refuse(`${found === undefined ? "the file does not exist" : "it is not a file"}. Correct --app`)
     const loaded: unknown = yield* Effect.tryPromise({
       try: () => AppModule.load(path, Package.typescriptHooks),
       catch: (error) => new AppUnusable({ module, reason: importFailure(error) })

@@ -1,4 +1,8 @@
-import { Effect, Redacted, Schema } from "effect"
+import { Effect, Either, Redacted, Schema } from "effect"
+
+/** The message in an answer of Nightshift's HTTP API. */
+export const errorIn = (answer: string): string | undefined =>
+  Either.getOrUndefined(Either.try(() => String(JSON.parse(answer).error.message)))
 
 /** A service rejected a request or did not answer. */
 export class RequestFailed extends Schema.TaggedError<RequestFailed>()("RequestFailed", {
@@ -8,7 +12,8 @@ export class RequestFailed extends Schema.TaggedError<RequestFailed>()("RequestF
   reason: Schema.String
 }) {
   override get message(): string {
-    return `${this.path}: ${this.status === undefined ? "" : `${this.status} `}${this.reason}.`
+    const reason = (errorIn(this.reason) ?? this.reason).replace(/\.$/, "")
+    return `${this.path}: ${this.status === undefined ? "" : `${this.status} `}${reason}.`
   }
 }
 

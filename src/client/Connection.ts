@@ -247,6 +247,11 @@ export interface Worker {
 
 const queuesOf = ({ handlers, queues }: WorkerOptions): DeclaredQueues => {
   if (queues === undefined) return handlers.map(({ kind }) => kind.queue)
+  if (typeof queues !== "object" || queues === null)
+    throw new InvalidOptionError(
+      "queues",
+      `queues must be a list of names, or an object like { mail: 20 }, got ${shown(queues)}.`
+    )
   const bad = namesOf(queues).find((name) => !isQueueName(name))
   if (bad === undefined) return queues
   throw new InvalidOptionError("queues", new BadQueueName({ name: bad }).message)
@@ -323,6 +328,7 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   if (options.grace !== undefined) durationOf("grace", options.grace)
   checkHealth(options.health)
   checkLog(options.log)
+  if (options.grace !== undefined) durationOf("grace", options.grace)
   const { engine, open: used, stops } = use
   const { handlers: _, health, log, onEvent, ...rest } = options
   const run = <A, E>(effect: Effect.Effect<A, E, Nightshift.Services>, signal?: AbortSignal): Promise<A> =>

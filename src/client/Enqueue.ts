@@ -154,7 +154,7 @@ const made = <In>(
   runAt: number | undefined
 ): NewJob => {
   const ready = Kind.jobOfCall(job.kind, payload, encoded, options, runAt, job.deadLetter(payload))
-  if (ready.dedupe !== undefined && typeof options.dedupe !== "string")
+  if (ready.dedupe !== undefined && typeof options.dedupe === "object")
     checkKnown(ready.dedupe, knownOfDedupe, "an option of a dedupe key", "dedupe.")
   return ready
 }

@@ -80,6 +80,11 @@ export interface FleetShift extends Pick<Shift.Shift, Shared> {
 const fleetOptions = namesOf<CellOptions>({ fleet: 0, cell: 0, pool: 0, log: 0, codec: 0 })
 
 const check = (options: FleetOptions) => {
+  if (options.fleet === undefined)
+    throw new InvalidOptionError(
+      "fleet",
+      'The first argument of connect() must be a URL like postgres://user:password@host:5432/database, or { fleet: "fleet.yaml" }. Options are the second.'
+    )
   checkKnown(options, fleetOptions, "an option of connect for a fleet")
   checkLog(options.log)
   checkCodec(options.codec)

@@ -3,12 +3,13 @@ import * as Backoff from "../core/Backoff.js"
 import type { BackoffInput, Jitter } from "../core/BackoffInput.js"
 import type { DurationInput } from "../core/DurationInput.js"
 import { issuesText } from "../core/Issues.js"
+import { shown } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Kind from "../queue/Job.js"
 import { ofKind } from "../schedule/Schedule.js"
 import type { Schedule, ScheduleSettings } from "../schedule/ScheduleSettings.js"
 import type { Enqueueable } from "./Enqueue.js"
-import { checkKnown, durationOf, namesOf } from "./Options.js"
+import { checkCode, checkKnown, durationOf, namesOf } from "./Options.js"
 import * as PromiseHandler from "./PromiseHandler.js"
 import * as PushHandler from "./PushHandler.js"
 import type { Handler, Recipe } from "./Recipe.js"
@@ -175,7 +176,7 @@ export const defined = <In, Out, RIn, ROut>(
   if (attempts !== undefined && (!Number.isInteger(attempts) || attempts < 1))
     throw new InvalidOptionError(
       "attempts",
-      `attempts of "${name}" must be a whole number of at least 1, got ${attempts}.`
+      `attempts of "${name}" must be a whole number of at least 1, got ${shown(attempts)}.`
     )
   checkDurations(name, options)
   const backoff = retryBackoff(name, options)
@@ -225,8 +226,12 @@ export const defined = <In, Out, RIn, ROut>(
     name,
     kind,
     encode,
-    handle: (run) => PromiseHandler.of({}, PromiseHandler.make(kind, run), { call: "handle", name, options, run }),
+    handle: (run) => {
+      checkCode(`handle of "${name}"`, run)
+      return PromiseHandler.of({}, PromiseHandler.make(kind, run), { call: "handle", name, options, run })
+    },
     handleInTransaction: (run) => {
+      checkCode(`handleInTransaction of "${name}"`, run)
       const made: Recipe = { call: "handleInTransaction", name, options, run }
       return PromiseHandler.of({}, PromiseHandler.makeInTransaction(kind, run), made)
     },

@@ -12,6 +12,10 @@ export const namesOf = <Options>(names: Readonly<Record<keyof Options, 0>>): Rea
 
 /** Throws InvalidOptionError for an option that does not exist. `prefix` is the path of the options, like `dedupe.`. @internal */
 export const checkKnown = (given: object, known: ReadonlyArray<string>, what: string, prefix = ""): void => {
+  if (given !== undefined && (typeof given !== "object" || given === null)) {
+    const name = prefix.slice(0, -1) || "options"
+    throw new InvalidOptionError(name, `${name} must be an object, got ${shown(given)}: use ${known.join(", ")}.`)
+  }
   // Runs for every job: no list is built.
   for (const option in given) {
     if (known.includes(option) || (given as Readonly<Record<string, unknown>>)[option] === undefined) continue
@@ -52,6 +56,12 @@ export const checkCodec = (codec: unknown): void => {
     "codec",
     `codec must be an object with seal and open, such as seal({ keys }) of nightshift/codec, got ${shown(codec)}.`
   )
+}
+
+/** Throws InvalidOptionError for code that is not a function. `call` names what takes it, for the message. @internal */
+export const checkCode = (call: string, code: unknown): void => {
+  if (typeof code === "function") return
+  throw new InvalidOptionError("handler", `${call} needs a function, as in async (payload) => …, got ${shown(code)}.`)
 }
 
 /** Decodes a duration. `of` names what has the option, for the message. @internal */

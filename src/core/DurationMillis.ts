@@ -51,10 +51,10 @@ const ofValue = ({ value }: DurationValue): number | undefined => {
   return value?._tag === "Infinity" ? Number.POSITIVE_INFINITY : undefined
 }
 
-/** Milliseconds of a duration in code. Like Effect's, it is never negative. Undefined if the value is not a duration. */
+/** Milliseconds of a duration in code. Like Effect's, it is never negative. Undefined if the value is not a duration, or NaN. */
 export const decode = (input: DurationInput): number | undefined => {
   const millis = decodeSigned(input)
-  return millis === undefined ? undefined : Math.max(0, Number.isNaN(millis) ? 0 : millis)
+  return millis === undefined || Number.isNaN(millis) ? undefined : Math.max(0, millis)
 }
 
 const decodeSigned = (input: DurationInput): number | undefined => {
@@ -73,5 +73,7 @@ const decodeSigned = (input: DurationInput): number | undefined => {
 export const millisOf = (input: DurationInput): number => {
   const millis = decode(input)
   if (millis !== undefined) return millis
-  throw new RangeError(`${JSON.stringify(input)} is not ${expected}, or a number of milliseconds.`)
+  throw new RangeError(
+    `${typeof input === "number" ? input : JSON.stringify(input)} is not ${expected}, or a number of milliseconds.`
+  )
 }

@@ -4,7 +4,7 @@ import type { JobId } from "../core/Ids.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import * as Kind from "../core/Kind.js"
 import type { KindDefaults } from "../core/KindDefaults.js"
-import { faultOfWait } from "../core/Storable.js"
+import { faultOfWait, shown } from "../core/Storable.js"
 import type { FollowUp, OnDead } from "../core/StoredJob.js"
 import type { NewSubscription } from "./events/Events.js"
 import type { Dedupe, NewJob } from "./NewJob.js"
@@ -92,7 +92,7 @@ export const startOf = (
     const reason = faultOfWait(wait)
     return reason === undefined ? Either.right(now() + Duration.toMillis(wait)) : Either.left(reason)
   } catch {
-    return Either.left(`must be ${expected}, or milliseconds, got ${JSON.stringify(delay)}`)
+    return Either.left(`must be ${expected}, or milliseconds, got ${shown(delay)}`)
   }
 }
 

@@ -87,6 +87,8 @@ describe("an app without handlers", () => {
 
   it.scoped("is refused with what its exports lack, for promises and for Effect", () =>
     Effect.gen(function* () {
+      const folder = yield* Effect.flip(App.load(yield* Nightshift.folder))
+      expect(folder.message).toMatch(/: it is not a file\. Correct --app\.$/)
       expect(yield* messageOf("export const jobs = []")).toBe(`it has no export named \`handlers\`. ${advice}`)
       expect(yield* messageOf("export const handler = {}")).toBe(`it exports \`handler\`, not \`handlers\`. ${advice}`)
       expect(yield* messageOf("export const handlers = {}")).toBe(`its \`handlers\` is not an array. ${advice}`)

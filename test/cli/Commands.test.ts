@@ -253,6 +253,11 @@ describe("every command", () => {
           yield* json("simulate", "--runs", "1")
           const brief = ["--url", url, "--allow", "cancel", "--each", "200ms", "--yes"]
           expect(yield* json("chaos", ...brief)).toMatchObject({ ok: true, faults: [{ fault: "cancel" }] })
+          const wrong = environment({ NIGHTSHIFT_ADMIN_TOKEN: "wrong" })
+          const refused = yield* Effect.flip(Effect.scoped(Effect.zipRight(wrong, printed("chaos", ...brief))))
+          expect(refused).toMatchObject({
+            message: expect.stringMatching(/session: 401 The token is not valid\. [^{}]+\w\.$/)
+          })
           expect(yield* json("init", join(cwd, "my-jobs"))).toMatchObject({ folder: join(cwd, "my-jobs") })
           expect(yield* json("config")).toContainEqual(expect.objectContaining({ key: "PORT" }))
           yield* environment({ NIGHTSHIFT_FLEET: JSON.stringify({ cells: { main: { database: env.DATABASE_URL } } }) })

@@ -1,4 +1,6 @@
 import { spawnSync } from "node:child_process"
+import { closeSync, openSync } from "node:fs"
+import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Nightshift from "../support/Nightshift.js"
@@ -35,6 +37,21 @@ describe("nightshift --completions", () => {
 })
 
 describe("the help of a command", () => {
+  it.scopedLive("fails if it cannot be written", () =>
+    Effect.gen(function* () {
+      const command = join(Nightshift.root, "dist", "nightshift.js")
+      const readOnly = yield* Effect.acquireRelease(
+        Effect.sync(() => openSync(command, "r")),
+        (file) => Effect.sync(() => closeSync(file))
+      )
+      const stdio = ["ignore", readOnly, "pipe"] as const
+      expect(spawnSync(process.execPath, [command, "--help"], { stdio: [...stdio], encoding: "utf8" })).toMatchObject({
+        status: 1,
+        stderr: expect.stringMatching(/^nightshift: Cannot write the output: [^\n]+\n$/)
+      })
+    })
+  )
+
   it.scopedLive("ends with examples of that command", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder

@@ -49,7 +49,9 @@ describe("nightshift init", () => {
       writeFileSync(join(cwd, "README.md"), "# mine")
       const { code, stderr } = yield* Nightshift.call(["init"], { cwd })
       expect(code).toBe(1)
-      expect(stderr).toContain("already contains src/jobs.ts, README.md, and init does not overwrite files")
+      expect(stderr).toContain(
+        "already contains src/jobs.ts, README.md, and init does not overwrite files. Choose another folder: `nightshift init <folder>`"
+      )
       expect(readdirSync(cwd, { recursive: true }).toSorted()).toEqual(["README.md", "src", "src/jobs.ts"])
     })
   )

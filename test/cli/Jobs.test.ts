@@ -68,7 +68,9 @@ describe("nightshift enqueue", () => {
       expect(JSON.parse(now.stdout)).toMatchObject({ payload: { order: 8 }, dedupe: { scope: "active" } })
       const lost = yield* run("enqueue", "greet", "--force", "--payload", '{"ids":[1,9007199254740993]}')
       expect(lost.code).not.toBe(0)
-      expect(lost.stderr).toContain("payload.ids[1] is 9007199254740993, which a 64-bit float cannot hold")
+      expect(lost.stderr).toContain(
+        "--payload has a number at ids[1] that is 9007199254740993, which a 64-bit float cannot hold"
+      )
     })
   )
 
@@ -90,6 +92,15 @@ describe("nightshift enqueue", () => {
       const refused = pipe("", "--payload-file", "-")
       expect(refused).toMatchObject({ status: 2, stdout: "" })
       expect(refused.stderr).toMatch(/^nightshift: Standard input is not valid JSON: [^\n]+\n$/)
+      // PowerShell writes a byte order mark, older programs of Windows write Latin-1.
+      writeFileSync(join(cwd, "marked.json"), '\uFEFF{"name":"José"}')
+      const marked = yield* run("enqueue", "greet", "--force", "--payload-file", "marked.json", "--json")
+      const kept = yield* run("jobs", "show", JSON.parse(marked.stdout).id, "--json")
+      expect(JSON.parse(kept.stdout).payload).toEqual({ name: "José" })
+      writeFileSync(join(cwd, "latin1.json"), '{"name":"José"}', "latin1")
+      const latin1 = yield* run("enqueue", "greet", "--force", "--payload-file", "latin1.json")
+      const reason = "nightshift: Cannot read the payload from latin1.json: it is not valid UTF-8.\n"
+      expect(latin1).toMatchObject({ code: 2, stdout: "", stderr: reason })
     })
   )
 
@@ -298,6 +309,30 @@ describe("nightshift jobs", () => {
   )
 })
 
+describe("a bulk command that is interrupted", () => {
+  it.scopedLive("says that its operation is completed anyway", () =>
+    Effect.gen(function* () {
+      const { cwd, env, run } = yield* workplace
+      yield* run("enqueue", "greet", "--force")
+      const client = new pg.Client({ connectionString: env.DATABASE_URL })
+      const query = (sql: string) => Effect.promise(() => client.query(sql))
+      yield* Effect.promise(() => client.connect())
+      yield* Effect.addFinalizer(() => Effect.promise(() => client.end()))
+      yield* query("begin; lock table nightshift.job in exclusive mode")
+      const cancelling = yield* Nightshift.start(["jobs", "cancel", "--kind", "greet"], { cwd, env })
+      const waiting = "select 1 from pg_locks where not granted and relation = 'nightshift.job'::regclass"
+      yield* Effect.repeat(query(waiting), { until: ({ rowCount }) => rowCount !== 0 })
+      yield* cancelling.signal("SIGINT")
+      const [, id] = yield* cancelling.said(
+        /^nightshift: Interrupted\. A running process completes operation (\S+)\.$/m
+      )
+      yield* query("rollback")
+      expect(yield* cancelling.finished).toMatchObject({ code: 0, stdout: "" })
+      expect((yield* query("select id, status from nightshift.operation")).rows).toEqual([{ id, status: "running" }])
+    })
+  )
+})
+
 describe("an invalid jobs command line", () => {
   it.scopedLive.each([
     [["enqueue"], /The argument <kind> is required\. See `nightshift enqueue --help`\./],
@@ -308,8 +343,13 @@ describe("an invalid jobs command line", () => {
     [["enqueue", "greet", "--payload", "1", "--payload-file", "x"], /not both/],
     [["enqueue", "greet", "--payload", "{"], /--payload is not valid JSON/],
     [["enqueue", "greet", "--payload-file", "nowhere.json"], /nowhere\.json/],
-    [["enqueue", "greet", "--meta", '{"n":9007199254740993}'], /meta\.n is 9007199254740993, which/],
-    [["workflows", "signal", "a/b", "go", "--value", '{"n":-0}'], /--value has a number that is -0, which/],
+    [["enqueue", "greet", "--meta", "[1]"], /--meta must be a JSON object like \{"order":"A-17"\}, got "\[1\]"/],
+    [
+      ["enqueue", "greet", "--meta", '{"n":9007199254740993}'],
+      /--meta has a number at n that is 9007199254740993, which/
+    ],
+    [["workflows", "signal", "a/b", "go", "--value", '{"n":[-0]}'], /--value has a number at n\[0\] that is -0, which/],
+    [["workflows", "start", "a", "b", "--payload", "["], /--payload is not valid JSON: /],
     [["workflows", "start", "a", "b", "--payload", "9007199254740993"], /--payload has a number that is 9007/],
     [["enqueue", "greet", "--id", "seven"], /--id must be a UUID/],
     [["enqueue", "greet", "--dedupe-scope", "ever"], /--dedupe-scope must be one of active, retained, got "ever"/],
@@ -339,7 +379,7 @@ describe("an invalid jobs command line", () => {
     [["jobs", "delete", "--search", ""], /--search must not be empty; give it a value or leave it out\./],
     [["jobs", "delete", "--queue", "mail", "--containing", "{}"], /: --containing must not be empty; give/],
     [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
-    [["jobs", "list", "--containing", "{"], /--containing must be valid JSON/],
+    [["jobs", "list", "--containing", "{"], /--containing is not valid JSON: /],
     [["jobs", "requeue", "--state", "dead", "--dead-reason", "boredom"], /--dead-reason must be one of exhausted, /],
     [
       ["jobs", "cancel", "--state", "dead", "--dead-reason", "boredom"],

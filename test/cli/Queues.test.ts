@@ -46,7 +46,9 @@ describe("nightshift queues", () => {
   it.scopedLive("pauses a queue that no process has declared yet", () =>
     Effect.gen(function* () {
       const queues = yield* workplace
-      expect((yield* queues("pause", "later")).stdout).toBe("paused later: no new jobs start; running jobs finish\n")
+      const paused = "no new jobs start; running jobs finish. No process has served this queue yet."
+      expect((yield* queues("pause", "later")).stdout).toBe(`paused later: ${paused}\n`)
+      expect((yield* queues("pause", "mial")).stdout).toBe(`paused mial: ${paused} Did you mean mail?\n`)
       const { queues: listed } = JSON.parse((yield* queues("list", "--json")).stdout)
       expect(listed).toContainEqual(expect.objectContaining({ name: "later", paused: true }))
     })
@@ -59,6 +61,10 @@ describe("nightshift queues", () => {
       expect(unknown).toMatchObject({
         code: 1,
         stderr: expect.stringContaining('There is no queue "nowhere": no process has declared it.')
+      })
+      expect(yield* queues("pause", "a b")).toMatchObject({
+        code: 2,
+        stderr: `nightshift: A queue's name must be 1 to 64 letters, digits, _, . or -, got "a b". See \`nightshift queues pause --help\`.\n`
       })
       const many = yield* queues("scale", "mail", "1000000")
       expect(many).toMatchObject({

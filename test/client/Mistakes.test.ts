@@ -293,6 +293,34 @@ describe("a mistake in a call is reported by it", () => {
       expect(await refused(() => start(shift, options))).toMatch(/^worker\(\) needs/)
   })
 
+  it("an argument has another type", async () => {
+    await using shift = await connect(database.url(), { log: false })
+    const [enqueue, start] = [shift.enqueue, worker] as ReadonlyArray<(...given: ReadonlyArray<unknown>) => unknown>
+    const wrong: ReadonlyArray<readonly [call: () => unknown, refusal: RegExp]> = [
+      [() => enqueue?.(add, { a: 1, rest: 0 }, { delay: Number.NaN }), /^delay must be a duration .*, got NaN\.$/],
+      [() => enqueue?.(add, { a: 1, rest: 0 }, "5s"), /^options must be an object, got "5s": use id, queue, /],
+      [() => enqueue?.(add, { a: 1, rest: 0 }, 5_000), /^options must be an object, got 5000: /],
+      [() => enqueue?.(add, { a: 1, rest: 0 }, null), /^options must be an object, got null: /],
+      [
+        () => start?.(shift, { handlers: [handler], queues: "mail" }),
+        /^queues must be a list of names, .*, got "mail"\.$/
+      ],
+      [() => start?.(shift, { handlers: [handler], grace: "ten" }), /^grace must be a duration like .*, got "ten"\.$/],
+      [() => add.handle(undefined as never), /^handle of "add" needs a function, as in .*, got undefined\.$/],
+      [
+        () => add.handleInTransaction({} as never),
+        /^handleInTransaction of "add" needs a function, .*, got an object\.$/
+      ],
+      [
+        () => workflow("w", { payload: z.any() }, undefined as never),
+        /^workflow\("w", options, code\) needs a function/
+      ],
+      [() => job("a", { payload: z.any(), attempts: "3" as never }), /^attempts of "a" must be .*, got "3"\.$/],
+      [() => connect({ url: database.url() } as never), /^The first argument of connect\(\) must be a URL like /]
+    ]
+    for (const [call, refusal] of wrong) expect(await refused(call)).toMatch(refusal)
+  })
+
   it("a handler is a job, or there are two for one kind", async () => {
     await using shift = await connect(database.url(), { log: false })
     for (const start of [

@@ -14,7 +14,7 @@ class FilesExist extends Schema.TaggedError<FilesExist>()("FilesExist", {
   files: Schema.Array(Schema.String)
 }) {
   override get message(): string {
-    return `${this.folder} already contains ${this.files.join(", ")}, and init does not overwrite files. Choose another folder: \`nightshift init my-jobs\`.`
+    return `${this.folder} already contains ${this.files.join(", ")}, and init does not overwrite files. Choose another folder: \`nightshift init <folder>\`.`
   }
 }
 

@@ -1,4 +1,4 @@
-import { Console, Effect, Predicate } from "effect"
+import { Console, Effect, Either, Predicate } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DedupeScope } from "../../core/StoredJob.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
@@ -11,6 +11,16 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import { onDatabase } from "../QueueCommand.js"
 import * as EnqueueOptions from "./EnqueueOptions.js"
+
+const jsonObject: Input.Value<Record<string, unknown>> = {
+  ...Input.json,
+  read: (text) =>
+    Either.filterOrLeft(
+      Input.json.read(text),
+      Predicate.isRecord,
+      () => `must be a JSON object like {"order":"A-17"}, got ${JSON.stringify(text)}`
+    )
+}
 
 const options = {
   ...CommonOptions.database,
@@ -30,7 +40,7 @@ const options = {
     Input.integer(),
     "Attempts before the job is dead, counting the first (default: the kind's)."
   ),
-  meta: Input.optional(Input.text, 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
+  meta: Input.optional(jsonObject, 'JSON object stored with the job, as in \'{"order":"A-17"}\'.'),
   subject: EnqueueOptions.subject,
   id: Input.optional(Input.uuid(JobId, "The id"), "The job's id. Set it to make retries of this command safe."),
   force: Input.flag("Enqueue even if no process has registered the kind or the payload does not match its schema."),
@@ -38,17 +48,6 @@ const options = {
 }
 
 type Given = Input.Given<typeof options>
-
-const readMeta = (text: string | undefined) =>
-  Effect.gen(function* () {
-    if (text === undefined) return undefined
-    const meta = yield* EnqueueOptions.parseOption("meta", text)
-    return Predicate.isRecord(meta)
-      ? meta
-      : yield* new UsageError({
-          message: `--meta must be a JSON object like {"order":"A-17"}, got ${JSON.stringify(text)}.`
-        })
-  })
 
 const readDedupe = ({ dedupe, dedupeReplace, dedupeScope, dedupeWindow }: Given) => {
   if (dedupe !== undefined) {
@@ -92,7 +91,7 @@ export const command = Command.make({
         delay: given.delay,
         attempts: given.attempts,
         key: given.key,
-        meta: yield* readMeta(given.meta),
+        meta: given.meta,
         subject: given.subject,
         dedupe: yield* readDedupe(given)
       }

@@ -1,8 +1,6 @@
 import { readFile } from "node:fs/promises"
-import { Effect } from "effect"
-import * as JsonNumbers from "../../core/JsonNumbers.js"
+import { Effect, Either } from "effect"
 import { limits } from "../../core/StoredJob.js"
-import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
 import { notBoth, UsageError } from "../Failure.js"
 import * as Input from "../kit/Input.js"
 
@@ -24,6 +22,9 @@ export const subject: Input.Input<string | undefined> = Input.optional(
   "Whose data this is, as in customer:42. nightshift erase removes the data of a subject."
 )
 
+/** Skips a byte order mark. */
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
 const readStdin = async (): Promise<string> => {
   const chunks: Array<Buffer> = []
   let bytes = 0
@@ -33,7 +34,7 @@ const readStdin = async (): Promise<string> => {
     if (bytes > 2 * limits.payloadBytes) throw new Error("it exceeds the maximum size of 1 MiB")
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString("utf8")
+  return utf8.decode(Buffer.concat(chunks))
 }
 
 const reading = (field: string, where: string, read: () => Promise<string>) =>
@@ -41,43 +42,27 @@ const reading = (field: string, where: string, read: () => Promise<string>) =>
     try: read,
     catch: (error) =>
       new UsageError({
-        message: `Cannot read the ${field} from ${where}: ${error instanceof Error ? error.message : error}.`
+        message: `Cannot read the ${field} from ${where}: ${error instanceof TypeError ? "it is not valid UTF-8" : Object(error).message}.`
       })
   })
 
-/** Parses JSON text. Errors name its source, or the part of the field that would change. */
-const parse = (field: string, text: string, where: string): Effect.Effect<unknown, UsageError> =>
-  Effect.suspend(() => {
-    try {
-      const value: unknown = JSON.parse(text)
-      const lost = JsonNumbers.lostIn(text)
-      if (lost === undefined) return Effect.succeed(value)
-      const at = fieldAt(lost.path).replace(/^payload/, field)
-      return new UsageError({ message: `${at} ${JsonNumbers.reasonOf(lost)}.` })
-    } catch (error) {
-      return new UsageError({
-        message: `${where} is not valid JSON: ${error instanceof Error ? error.message : error}.`
-      })
-    }
-  })
-
-/** Parses the JSON of the option that is named like the field. */
-export const parseOption = (field: "payload" | "data" | "meta", text: string): Effect.Effect<unknown, UsageError> =>
-  parse(field, text, `--${field}`)
+/** Parses JSON text. Errors name its source. */
+const parse = (text: string, where: string): Either.Either<unknown, UsageError> =>
+  Either.mapLeft(Input.json.read(text), (problem) => new UsageError({ message: `${where} ${problem}.` }))
 
 const fromStdin = (field: string) =>
-  Effect.flatMap(reading(field, "standard input", readStdin), (text) => parse(field, text, "Standard input"))
+  Effect.flatMap(reading(field, "standard input", readStdin), (text) => parse(text, "Standard input"))
 
 /** Reads and parses `--data`. */
 export const readData = (text = "{}"): Effect.Effect<unknown, UsageError> =>
-  text === "-" ? fromStdin("data") : parseOption("data", text)
+  text === "-" ? fromStdin("data") : parse(text, "--data")
 
 /** Reads and parses the payload. */
 export const readPayload = ({ payload, payloadFile }: Input.Given<typeof payloadSource>) =>
   Effect.gen(function* () {
     yield* notBoth("--payload", "--payload-file", payload !== undefined && payloadFile !== undefined)
     if (payload === "-" || payloadFile === "-") return yield* fromStdin("payload")
-    if (payloadFile === undefined) return yield* parseOption("payload", payload ?? "{}")
-    const text = yield* reading("payload", payloadFile, () => readFile(payloadFile, "utf8"))
-    return yield* parse("payload", text, payloadFile)
+    if (payloadFile === undefined) return yield* parse(payload ?? "{}", "--payload")
+    const text = yield* reading("payload", payloadFile, async () => utf8.decode(await readFile(payloadFile)))
+    return yield* parse(text, payloadFile)
   })

@@ -105,7 +105,11 @@ export const perform = (given: {
         })
       )
     )
-    const ended = yield* runToEnd(begun.id, ProgressBar.show)
+    const ended = yield* runToEnd(begun.id, ProgressBar.show).pipe(
+      Effect.onInterrupt(() =>
+        Console.error(`nightshift: Interrupted. A running process completes operation ${begun.id}.`)
+      )
+    )
     yield* print(json, view(ended), `${pastTense[action]} ${ended.done} ${ended.done === 1 ? "job" : "jobs"}`)
     const reasons = [
       ...Object.entries(ended.skipped).map(([why, count]) => `${count} skipped: ${why.replaceAll("_", " ")}.`),

@@ -3,6 +3,7 @@ import * as DurationText from "../../core/DurationText.js"
 import * as HttpUrl from "../../core/HttpUrl.js"
 import * as JsonNumbers from "../../core/JsonNumbers.js"
 import * as Instant from "../../http/Instant.js"
+import { fieldAt } from "../../queue/enqueue/PayloadCheck.js"
 
 // The arguments and options of a command: a type of value, how often it may be given, and one sentence about it.
 
@@ -36,10 +37,18 @@ export const instant: Value<number> = parsed(Instant.parse, `must be ${Instant.e
 export const json: Value<unknown> = {
   shown: "text",
   read: (text) =>
-    Either.flatMap(parsed(Option.liftThrowable(JSON.parse), "must be valid JSON").read(text), (value) => {
-      const lost = JsonNumbers.lostIn(text)
-      return lost === undefined ? Either.right(value) : Either.left(`has a number that ${JsonNumbers.reasonOf(lost)}`)
-    })
+    Either.flatMap(
+      Either.try({
+        try: (): unknown => JSON.parse(text),
+        catch: (error) => `is not valid JSON: ${Object(error).message}`
+      }),
+      (value) => {
+        const lost = JsonNumbers.lostIn(text)
+        if (lost === undefined) return Either.right(value)
+        const at = fieldAt(lost.path).replace(/^payload\.?/, "")
+        return Either.left(`has a number${at && ` at ${at}`} that ${JsonNumbers.reasonOf(lost)}`)
+      }
+    )
 }
 
 export const url: Value<URL> = parsed(

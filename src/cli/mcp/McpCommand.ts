@@ -44,10 +44,9 @@ const explain = (url: string, { reason, status }: ServiceClient.RequestFailed): 
   if (status === undefined) {
     return `Nightshift at ${url} does not answer: ${reason}. Ask the user to start it, or to set --url of \`nightshift mcp\`.`
   }
-  const message = Either.getOrElse(
-    Either.try(() => String(JSON.parse(reason).error.message)),
-    () => `The service at ${url} answered ${status}, not as Nightshift does. Ask the user to check --url.`
-  )
+  const message =
+    ServiceClient.errorIn(reason) ??
+    `The service at ${url} answered ${status}, not as Nightshift does. Ask the user to check --url.`
   const hint = status === 401 ? " Ask the user to set this token in the environment of `nightshift mcp`." : ""
   return message.slice(0, 1_000) + hint
 }

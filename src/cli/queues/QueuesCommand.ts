@@ -1,6 +1,8 @@
-import { Console, Effect } from "effect"
+import { Console, Effect, Option } from "effect"
 import * as Count from "../../core/Count.js"
 import { span } from "../../core/SpanText.js"
+import { suggestion } from "../../core/Spelling.js"
+import { isPlainName, plainNameRule } from "../../core/Storable.js"
 import * as Audited from "../../http/access/Audited.js"
 import * as QueueView from "../../http/admin/QueueView.js"
 import { ThroughputCache } from "../../http/admin/ThroughputCache.js"
@@ -13,7 +15,10 @@ import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
 import { printable, printJson, printText, table } from "../Terminal.js"
 
-const queue = Input.required(Input.text, "The queue's name.")
+const queue = Input.required(
+  { ...Input.parsed(Option.liftPredicate(isPlainName), plainNameRule), subject: "A queue's name" },
+  "The queue's name."
+)
 
 interface Given {
   readonly queue: string
@@ -103,7 +108,14 @@ const pause = QueueCommand.make({
   args: { queue },
   options: { reason: Operator.reason },
   examples: { "nightshift queues pause mail": "start no more jobs of this queue" },
-  run: (given) => change(given, { paused: true }, `paused ${given.queue}: no new jobs start; running jobs finish`)
+  run: (given) =>
+    Effect.gen(function* () {
+      const names = (yield* Effect.flatMap(Queues, (queues) => queues.all)).map(({ name }) => name)
+      const unserved = names.includes(given.queue)
+        ? ""
+        : `. No process has served this queue yet.${suggestion(given.queue, names)}`
+      yield* change(given, { paused: true }, `paused ${given.queue}: no new jobs start; running jobs finish${unserved}`)
+    })
 })
 
 const resume = QueueCommand.make({

@@ -20,6 +20,7 @@ import { isFirstRun, storedWithEnqueue } from "../../workflow/Journal.js"
 import { checkJob, type Enqueueable } from "../Enqueue.js"
 import type { EventDefinition } from "../EventDefinition.js"
 import { defined, type JobOptions, type RetryOptions, type ScheduleOptions } from "../JobDefinition.js"
+import { checkCode } from "../Options.js"
 import * as PromiseHandler from "../PromiseHandler.js"
 import type { Handler } from "../Recipe.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
@@ -155,6 +156,7 @@ export const workflow = <
   const { asks, key, pin = false, signals, startOn, ...given } = options
   const rest = { ...given, upcasters: withIdentity(given) }
   const definition = defined(name, rest as JobOptions<In, Out, Result, ROut>)
+  checkCode(`workflow("${name}", options, code)`, code)
   checkSignals(name, signals)
   checkAsks(name, asks)
   if (typeof pin !== "boolean")
