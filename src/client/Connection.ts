@@ -325,7 +325,6 @@ export const worker = async (shift: Shift.Shift, options: WorkerOptions): Promis
   if (!Array.isArray(options?.handlers) || options.handlers.length === 0)
     throw new InvalidOptionError("handlers", "worker() needs at least one handler: { handlers: [job.handle(…)] }.")
   const handlers = ofRecipes(options.handlers)
-  if (options.grace !== undefined) durationOf("grace", options.grace)
   checkHealth(options.health)
   checkLog(options.log)
   if (options.grace !== undefined) durationOf("grace", options.grace)
