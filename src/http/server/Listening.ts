@@ -99,25 +99,27 @@ const unusedOf = (server: Http.Server) => {
 }
 
 /** Lets open requests finish and closes idle connections. After five seconds, closes all connections. */
-const close = ({ server, unused }: { readonly server: Http.Server; readonly unused: () => ReadonlyArray<Socket> }) =>
-  Effect.async<void>((resume) => {
+const close = ({ server, unused }: { readonly server: Http.Server; readonly unused: () => ReadonlyArray<Socket> }) => {
+  const closed = Effect.async<void>((resume) => {
     server.close(() => resume(Effect.void))
-  }).pipe(
-    // A keep-alive connection becomes idle when its request ends, so close idle connections repeatedly.
-    Effect.raceFirst(
-      Effect.repeat(
-        Effect.sync(() => {
-          server.closeIdleConnections()
-          for (const socket of unused()) socket.destroy()
-        }),
-        Schedule.spaced("50 millis")
-      )
-    ),
+  })
+  // A keep-alive connection becomes idle when its request ends, so close idle connections repeatedly.
+  const closeIdle = Effect.repeat(
+    Effect.sync(() => server.closeIdleConnections()),
+    Schedule.spaced("50 millis")
+  )
+  // Their first requests may be on their way.
+  const closeUnused = Effect.delay(
+    Effect.sync(() => unused().forEach((socket) => void socket.destroy())),
+    "1 second"
+  )
+  return Effect.raceFirst(closed, Effect.all([closeIdle, closeUnused], { concurrency: "unbounded" })).pipe(
     // Finalizers are uninterruptible, and the timeout needs interruption.
     Effect.interruptible,
     Effect.timeoutOption("5 seconds"),
     Effect.zipRight(Effect.sync(() => server.closeAllConnections()))
   )
+}
 
 /**
  * A server that is closed with the Scope. Node has one request timeout for all routes, so it is the longest one (uploads).
