@@ -115,13 +115,8 @@ export const joined = (message: string, trace: string): string => (trace === "" 
 export const ofFailure = (error: unknown): string => joined(messageOf(error), traceOf(error))
 
 /** The text of a cause without a failure: defects, with the spans in which they happened. Never throws. */
-export const ofDefects = (cause: Cause.Cause<unknown>): string => {
-  try {
-    return readDefects(Thrown.plainCause(cause))
-  } catch {
-    return Thrown.unreadable
-  }
-}
+export const ofDefects = (cause: Cause.Cause<unknown>): string =>
+  Thrown.readCause(cause, readDefects, () => Thrown.unreadable)
 
 const readDefects = (cause: Cause.Cause<unknown>): string => {
   const [first, ...rest] = Cause.prettyErrors(cause)

@@ -69,6 +69,20 @@ export const plainCause = <E>(cause: Cause.Cause<E>): Cause.Cause<E> =>
   })
 
 /**
+ * Reads a cause with functions of Effect. Never throws: they fail for an error that is its own cause, for example, and then leave
+ * `Error.stackTraceLimit` at the 1 that they need, so that all later stack traces of the process would have one line.
+ */
+export const readCause = <E, A>(cause: Cause.Cause<E>, read: (cause: Cause.Cause<E>) => A, otherwise: () => A): A => {
+  const { stackTraceLimit } = Error
+  try {
+    return read(plainCause(cause))
+  } catch {
+    Error.stackTraceLimit = stackTraceLimit
+    return otherwise()
+  }
+}
+
+/**
  * A tracer that makes values thrown by user code readable. Effect runs each step of a fiber in `context`, and reads a value
  * that is thrown there without a guard.
  */

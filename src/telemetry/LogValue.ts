@@ -17,14 +17,12 @@ const maxDepth = 8
 export const unreadable = "[unreadable]"
 
 /** The text of a cause: messages and stack traces. Never throws. */
-export const causeText = (cause: Cause.Cause<unknown>): string => {
-  try {
-    return Cause.pretty(Thrown.plainCause(cause), { renderErrorCause: true })
-  } catch {
-    // An error that is its own cause, for example.
-    return ErrorText.ofFailure(Cause.squash(cause))
-  }
-}
+export const causeText = (cause: Cause.Cause<unknown>): string =>
+  Thrown.readCause(
+    cause,
+    (plain) => Cause.pretty(plain, { renderErrorCause: true }),
+    () => ErrorText.ofFailure(Cause.squash(cause))
+  )
 
 /** The text of an error: its message and stack trace. Text stays as it is. */
 export const errorText = (error: unknown): string => (typeof error === "string" ? error : causeText(Cause.fail(error)))

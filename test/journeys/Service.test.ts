@@ -71,6 +71,8 @@ const busyPage = (url: string, completed: number) =>
     }
   })
 
+const inLongRuns = isLong ? it.scopedLive : () => {}
+
 describe("the service on an embedded PostgreSQL", () => {
   it.scopedLive("answers, stops cleanly on SIGTERM with no server left, and finds its data at the next start", () =>
     Effect.gen(function* () {
@@ -95,54 +97,48 @@ describe("the service on an embedded PostgreSQL", () => {
     })
   )
 
-  if (isLong) {
-    it.scopedLive("refuses a second process on its directory and names the holder", () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const holder = yield* serve(cwd, { args: ["--embedded"] })
-        const refused = yield* Nightshift.run(["serve", "--embedded", "--port", "0"], { cwd })
-        expect(refused.code).toBe(1)
-        expect(refused.stderr).toMatch(new RegExp(`^nightshift: .*\\b${holder.pid}\\b.*\n$`))
-        expect(yield* get(`${holder.url}/readyz`)).toMatchObject({ status: 200 })
-      })
-    )
-  }
+  inLongRuns("refuses a second process on its directory and names the holder", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const holder = yield* serve(cwd, { args: ["--embedded"] })
+      const refused = yield* Nightshift.run(["serve", "--embedded", "--port", "0"], { cwd })
+      expect(refused.code).toBe(1)
+      expect(refused.stderr).toMatch(new RegExp(`^nightshift: .*\\b${holder.pid}\\b.*\n$`))
+      expect(yield* get(`${holder.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
 
-  if (isLong) {
-    it.scopedLive("leaves no server behind when it is killed with -9, and recovers at the next start", () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const doomed = yield* serve(cwd, { args: ["--embedded"] })
-        const family = yield* below(doomed.pid)
-        expect(family.length).toBeGreaterThan(2)
-        yield* doomed.signal("SIGKILL")
-        yield* doomed.finished
-        yield* gone(family)
-        const next = yield* serve(cwd, { args: ["--embedded"] })
-        expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
-      })
-    )
-  }
+  inLongRuns("leaves no server behind when it is killed with -9, and recovers at the next start", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const doomed = yield* serve(cwd, { args: ["--embedded"] })
+      const family = yield* below(doomed.pid)
+      expect(family.length).toBeGreaterThan(2)
+      yield* doomed.signal("SIGKILL")
+      yield* doomed.finished
+      yield* gone(family)
+      const next = yield* serve(cwd, { args: ["--embedded"] })
+      expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
 
-  if (isLong) {
-    it.scopedLive("exits with a one-sentence error when its server is killed", () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const running = yield* serve(cwd, { args: ["--embedded"] })
-        const family = yield* below(running.pid)
-        const postmaster = Number(readFileSync(join(cwd, ".nightshift/data/postmaster.pid"), "utf8").split("\n")[0])
-        process.kill(postmaster, "SIGKILL")
-        const finished = yield* running.finished
-        expect(finished.code).toBe(1)
-        expect(finished.stderr).toMatch(/nightshift: The embedded PostgreSQL .*exited unexpectedly/)
-        yield* gone(family)
-        const next = yield* serve(cwd, { args: ["--embedded"] })
-        expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
-      })
-    )
-  }
+  inLongRuns("exits with a one-sentence error when its server is killed", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const running = yield* serve(cwd, { args: ["--embedded"] })
+      const family = yield* below(running.pid)
+      const postmaster = Number(readFileSync(join(cwd, ".nightshift/data/postmaster.pid"), "utf8").split("\n")[0])
+      process.kill(postmaster, "SIGKILL")
+      const finished = yield* running.finished
+      expect(finished.code).toBe(1)
+      expect(finished.stderr).toMatch(/nightshift: The embedded PostgreSQL .*exited unexpectedly/)
+      yield* gone(family)
+      const next = yield* serve(cwd, { args: ["--embedded"] })
+      expect(yield* get(`${next.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
 
-  it.scopedLive("reports in one line that a directory cannot be used", () =>
+  inLongRuns("reports in one line that a directory cannot be used", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       writeFileSync(join(cwd, "taken"), "a file")
@@ -184,63 +180,59 @@ describe("the service on an external PostgreSQL", () => {
       })
   )
 
-  it.scopedLive(
-    "is not ready before its kinds are registered, tries that again, and accepts a job as soon as it is",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const database = yield* TestDatabase.migrated
-        const session = yield* TestDatabase.connection.pipe(Effect.provideService(DatabaseUrl, database))
-        yield* Effect.promise(() => session.query("begin; lock table nightshift.kind"))
-        const port = yield* freePort
-        const running = yield* Nightshift.start(["serve", "--port", String(port)], {
-          cwd,
-          env: {
-            DATABASE_URL: Redacted.value(database),
-            NIGHTSHIFT_ADMIN_TOKEN: "sesame",
-            DATABASE_STATEMENT_TIMEOUT: "500ms"
-          }
-        })
-        const waits = "select from pg_locks where relation = 'nightshift.kind'::regclass and not granted"
-        const registering = Effect.promise(() => session.query(waits))
-        yield* Effect.repeat(registering, { until: ({ rowCount }) => rowCount === 1 })
-        const url = `http://127.0.0.1:${port}`
-        // Another task of the start; it ends while the registration waits.
-        const report = yield* Effect.repeat(get(`${url}/readyz`), { until: ({ text }) => !text.includes("API routes") })
-        expect(report).toEqual({
-          status: 503,
-          text: '{"status":"not ready","reasons":["starting: kinds, queues, routes and schedules are not declared"],"off":[]}'
-        })
-        yield* running.said(/did not answer a statement of the startup \(canceling statement[^)]*\), retrying/)
-        expect(running.printed()).not.toContain("is up")
-        yield* Effect.promise(() => session.query("commit"))
-        yield* Effect.repeat(get(`${url}/readyz`), { until: ({ status }) => status === 200 })
-        const enqueued = yield* Effect.promise(() =>
-          fetch(`${url}/api/v1/jobs`, {
-            method: "POST",
-            headers: { authorization: "Bearer sesame", "content-type": "application/json" },
-            body: '{"kind":"noop_echo","payload":{}}'
-          })
-        )
-        expect(enqueued.status).toBe(201)
+  inLongRuns("is not ready before its kinds are registered, tries that again, and accepts a job as soon as it is", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const database = yield* TestDatabase.migrated
+      const session = yield* TestDatabase.connection.pipe(Effect.provideService(DatabaseUrl, database))
+      yield* Effect.promise(() => session.query("begin; lock table nightshift.kind"))
+      const port = yield* freePort
+      const running = yield* Nightshift.start(["serve", "--port", String(port)], {
+        cwd,
+        env: {
+          DATABASE_URL: Redacted.value(database),
+          NIGHTSHIFT_ADMIN_TOKEN: "sesame",
+          DATABASE_STATEMENT_TIMEOUT: "500ms"
+        }
       })
+      const waits = "select from pg_locks where relation = 'nightshift.kind'::regclass and not granted"
+      const registering = Effect.promise(() => session.query(waits))
+      yield* Effect.repeat(registering, { until: ({ rowCount }) => rowCount === 1 })
+      const url = `http://127.0.0.1:${port}`
+      // Another task of the start; it ends while the registration waits.
+      const report = yield* Effect.repeat(get(`${url}/readyz`), { until: ({ text }) => !text.includes("API routes") })
+      expect(report).toEqual({
+        status: 503,
+        text: '{"status":"not ready","reasons":["starting: kinds, queues, routes and schedules are not declared"],"off":[]}'
+      })
+      yield* running.said(/did not answer a statement of the startup \(canceling statement[^)]*\), retrying/)
+      expect(running.printed()).not.toContain("is up")
+      yield* Effect.promise(() => session.query("commit"))
+      yield* Effect.repeat(get(`${url}/readyz`), { until: ({ status }) => status === 200 })
+      const enqueued = yield* Effect.promise(() =>
+        fetch(`${url}/api/v1/jobs`, {
+          method: "POST",
+          headers: { authorization: "Bearer sesame", "content-type": "application/json" },
+          body: '{"kind":"noop_echo","payload":{}}'
+        })
+      )
+      expect(enqueued.status).toBe(201)
+    })
   )
 
-  if (isLong) {
-    it.scopedLive("survives five concurrent first starts on one empty database", () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const url = yield* TestDatabase.empty
-        const pods = yield* Effect.all(
-          Array.from({ length: 5 }, () => serve(cwd, { env: { DATABASE_URL: Redacted.value(url) } })),
-          { concurrency: "unbounded" }
-        )
-        for (const pod of pods) expect(yield* get(`${pod.url}/readyz`)).toMatchObject({ status: 200 })
-      })
-    )
-  }
+  inLongRuns("survives five concurrent first starts on one empty database", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const url = yield* TestDatabase.empty
+      const pods = yield* Effect.all(
+        Array.from({ length: 5 }, () => serve(cwd, { env: { DATABASE_URL: Redacted.value(url) } })),
+        { concurrency: "unbounded" }
+      )
+      for (const pod of pods) expect(yield* get(`${pod.url}/readyz`)).toMatchObject({ status: 200 })
+    })
+  )
 
-  it.scopedLive("never prints the database's password, not even a wrong one", () =>
+  inLongRuns("never prints the database's password, not even a wrong one", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const wrong = new URL(Redacted.value(yield* TestDatabase.empty))
@@ -253,7 +245,7 @@ describe("the service on an external PostgreSQL", () => {
     })
   )
 
-  it.scopedLive("exits with one sentence after its retries when the server cannot be reached", () =>
+  inLongRuns("exits with one sentence after its retries when the server cannot be reached", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const env = { DATABASE_URL: "postgres://someone:hunter2@127.0.0.1:1/none", DATABASE_BOOT_TIMEOUT: "500ms" }
@@ -268,35 +260,37 @@ describe("the service on an external PostgreSQL", () => {
   )
 })
 
-describe("the service without a database", () => {
-  it.scopedLive(
-    "serves what works without one, reports what is off, and requires the metrics token when one is set",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* Nightshift.folder
-        const running = yield* serve(cwd, { env: { NIGHTSHIFT_METRICS_TOKEN: "scrape-me" } })
-        const { url } = running
-        yield* running.said(/queues, workers and uploads are off/)
-        expect(yield* get(`${url}/readyz`)).toEqual({
-          status: 200,
-          text: '{"status":"ready","reasons":[],"off":["queue","worker","uploads"]}'
+if (isLong) {
+  describe("the service without a database", () => {
+    it.scopedLive(
+      "serves what works without one, reports what is off, and requires the metrics token when one is set",
+      () =>
+        Effect.gen(function* () {
+          const cwd = yield* Nightshift.folder
+          const running = yield* serve(cwd, { env: { NIGHTSHIFT_METRICS_TOKEN: "scrape-me" } })
+          const { url } = running
+          yield* running.said(/queues, workers and uploads are off/)
+          expect(yield* get(`${url}/readyz`)).toEqual({
+            status: 200,
+            text: '{"status":"ready","reasons":[],"off":["queue","worker","uploads"]}'
+          })
+          expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
+          expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })
+          const read = yield* get(`${url}/metrics`, { authorization: "Bearer scrape-me" })
+          expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
+          expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
+            status: 404,
+            text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere. GET /api/v1/openapi.json describes all routes."}}'
+          })
+          yield* running.signal("SIGTERM")
+          expect(yield* running.finished).toMatchObject({ code: 0 })
         })
-        expect(yield* get(`${url}/metrics`)).toMatchObject({ status: 401 })
-        expect(yield* get(`${url}/metrics`, { authorization: "Bearer scrape-it" })).toMatchObject({ status: 401 })
-        const read = yield* get(`${url}/metrics`, { authorization: "Bearer scrape-me" })
-        expect(read.text).toMatch(/^nightshift_build_info\{version="[\d.]+"\} 1$/m)
-        expect(yield* get(`${url}/nowhere?x=<script>`)).toEqual({
-          status: 404,
-          text: '{"error":{"tag":"NotFound","message":"No route matches GET /nowhere. GET /api/v1/openapi.json describes all routes."}}'
-        })
-        yield* running.signal("SIGTERM")
-        expect(yield* running.finished).toMatchObject({ code: 0 })
-      })
-  )
-})
+    )
+  })
+}
 
 describe("the HTTP server", () => {
-  it.scopedLive("reports that a port is in use, and names the setting to change", () =>
+  inLongRuns("reports that a port is in use, and names the setting to change", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
       const taken = yield* Effect.acquireRelease(
