@@ -75,7 +75,9 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await queueRow(page, "idle-042").getByText("2", { exact: true }).waitFor()
           const changes = stream.events.filter(({ name }) => name === "queues").map(({ data }) => JSON.parse(data))
-          expect(changes.flatMap(({ changed }) => changed).map(({ name }) => name)).toEqual(["idle-042"])
+          // On a busy machine, its measurements are loaded before this, as a second change.
+          const changed = new Set(changes.flatMap(({ changed }) => changed).map(({ name }) => name))
+          expect(changed).toEqual(new Set(["idle-042"]))
           expect(requests.filter((url) => url.endsWith("/v1/queues"))).toEqual([])
         })
       })
