@@ -10,7 +10,6 @@ import type { NewJob } from "../../src/queue/NewJob.js"
 import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
-import { isLong } from "../support/Scale.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 // Guarantees between several processes that claim from one queue concurrently, each with its own pool and memory.
@@ -68,7 +67,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
       const [first] = pods
       if (first === undefined) return
       yield* first.queues.declare(["raced"])
-      for (let batch = 0; batch < (isLong ? 10 : 4); batch += 1) {
+      for (let batch = 0; batch < 10; batch += 1) {
         yield* first.queue.enqueue(Array.from({ length: 1_000 }, () => job("raced")))
       }
       const paused = yield* Ref.make(false)
@@ -133,7 +132,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
       if (first === undefined) return
       yield* first.queues.declare(["keys"])
       yield* first.queues.change("keys", { perKey: { concurrency: 1, order: "serial" } })
-      const stored = isLong ? 600 : 230
+      const stored = 600
       const jobs = Array.from({ length: stored }, (_, n) => job("keys", { key: `key-${n % 23}`, payload: n }))
       yield* first.queue.enqueue(jobs)
       const busy = new Set<string>()
@@ -232,7 +231,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a queue's settings, be
       yield* sql`insert into nightshift.job
         (id, queue, kind, payload, key, run_at, max_attempts, created_at, updated_at)
         select gen_random_uuid(), 'fair', 'test', '{}', 'tenant-m', 'epoch', 5, 'epoch', 'epoch'
-        from generate_series(1, ${isLong ? 20_000 : 4_000}::int)`
+        from generate_series(1, 20_000::int)`
       yield* pod.queue.enqueue(["tenant-a", "tenant-z", "tenant-a"].map((key) => job("fair", { key })))
       const claim = pod.queue.claim({ queue: "fair", pod: pod.id, limit: 3 })
       expect((yield* claim).map(({ key }) => key)).toEqual(["tenant-a", "tenant-m", "tenant-z"])

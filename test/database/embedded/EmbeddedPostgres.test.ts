@@ -5,7 +5,6 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Redacted } from "effect"
 import { EmbeddedPostgres, launchDurable, running } from "../../../src/database/embedded/EmbeddedPostgres.js"
-import { isLong } from "../../support/Scale.js"
 import { holder } from "./fixtures/Holder.js"
 import { query, scratch } from "./fixtures/Scratch.js"
 import { start, startThrowaway } from "./fixtures/Started.js"
@@ -14,9 +13,6 @@ const asRoot = process.getuid?.() === 0
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 const refusalOf = (directory: string) =>
   Effect.map(Effect.flip(Effect.scoped(start(directory))), ({ message }) => message)
-
-// Each of these creates a cluster, which takes seconds.
-const inLongRuns = isLong ? it.scopedLive : () => {}
 
 describe.concurrent("the durable embedded PostgreSQL", () => {
   it.scopedLive(
@@ -89,7 +85,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  inLongRuns("starts on a copy of a directory whose server is running", () =>
+  it.scopedLive("starts on a copy of a directory whose server is running", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       const [original, copy] = [join(parent, "a"), join(parent, "b")]
@@ -103,7 +99,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  inLongRuns("takes another port when its last one is in use", () =>
+  it.scopedLive("takes another port when its last one is in use", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
       yield* Effect.scoped(start(join(parent, "a")))
@@ -145,7 +141,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
     })
   )
 
-  inLongRuns("shows the end of the server's log when it does not start", () =>
+  it.scopedLive("shows the end of the server's log when it does not start", () =>
     Effect.gen(function* () {
       const directory = join(yield* scratch, ".nightshift")
       yield* Effect.scoped(start(directory))
@@ -159,7 +155,7 @@ describe.concurrent("the durable embedded PostgreSQL", () => {
   )
 
   // Only root can set this up.
-  const asRootOnly = asRoot && process.platform === "linux" ? inLongRuns : () => {}
+  const asRootOnly = asRoot && process.platform === "linux" ? it.scopedLive : () => {}
   asRootOnly("works as root where no other user may enter", () =>
     Effect.gen(function* () {
       const parent = yield* scratch
