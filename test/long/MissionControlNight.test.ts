@@ -46,7 +46,14 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           const places: Record<string, number> = {}
           /** Ends a break, so that the next one is alone. */
           const clear = (kind: string, state: string) =>
-            api("POST", "jobs/bulk", { action: "delete", filter: { kind, state: [state] } })
+            Effect.gen(function* () {
+              const filter = { kind, state: [state] }
+              const { operation } = yield* api<{ operation: string }>("POST", "jobs/bulk", { action: "delete", filter })
+              const ended = yield* api<{ status: string }>("GET", `operations/${operation}`).pipe(
+                Effect.repeat({ while: ({ status }) => status === "running" })
+              )
+              expect(ended.status).toBe("done")
+            })
 
           const pod = yield* Nightshift.start(["serve", "--port", "0"], {
             cwd: yield* Nightshift.folder,
