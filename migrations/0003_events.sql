@@ -65,7 +65,8 @@ create table event_wait (
   since timestamptz not null,
   -- The event that ended the wait.
   taken uuid,
-  -- Until all transactions before this one have ended, an event may appear whose publisher did not see this row.
+  -- Until all transactions before this one have ended, an event may appear whose publisher did not see this row. Null before the
+  -- first search, 0 after a search of which all these publishers' events were part.
   unsettled xid8,
   event text not null,
   -- The paths that are compared, each as an array of names, and their values in the same order.
@@ -102,6 +103,19 @@ begin atomic
     select jsonb_agg($1 #> array(select jsonb_array_elements_text(p.path)) order by p.n)
     from jsonb_array_elements($2) with ordinality as p(path, n)
   ), '[]');
+end;
+
+-- The first event before this one that ends a wait. Events count from the start of the execution, and end one of its waits.
+create function earliest_event(wait event_wait, before uuid) returns setof event
+language sql stable
+begin atomic
+  select e.* from event e
+  -- As a range with two ends it would be estimated as so short that the plan reads the events of all names in it.
+  where e.name = $1.event and e.id >= first_id($1.since) and (e.id < $2) is not false
+    and match_of(e.data, $1.paths) = $1.match
+    and not exists (select from event_wait other where other.execution = $1.execution and other.job = $1.job
+      and other.event = $1.event and other.taken = e.id)
+  order by e.id limit 1;
 end;
 
 -- Stores a job of each subscriber for these events, or of one subscriber, unless it exists. Jobs ignore the depth cap of their
@@ -193,10 +207,12 @@ begin
         where w.event = s.event and w.taken is null and w.paths > s.paths order by w.paths limit 1)
       from shape s where s.paths is not null
     ), found as (
-      select w.execution, w.name, e.id, e.data
+      select w.execution, w.name, coalesce(earlier.id, e.id) as id, coalesce(earlier.data, e.data) as data
       from shape s join event e on e.id = any(fresh) and e.name = s.event
       join event_wait w on w.event = s.event and w.paths = s.paths and w.match = match_of(e.data, s.paths)
         and w.taken is null
+      -- The wait may not have searched yet.
+      left join lateral earliest_event(w, e.id) earlier on w.unsettled is distinct from '0'
       where s.paths is not null
         and exists (select from job j where j.id = w.job and j.finished_at is null)
       order by w.execution, w.name, e.id for update of w
@@ -341,12 +357,7 @@ begin
   end if;
   -- Before the search, which must see the events of all transactions that count as ended.
   settled := pg_snapshot_xmin(pg_current_snapshot()) >= wait.unsettled;
-  select e.id, e.data into found_ from event e
-  where e.name = wait.event and match_of(e.data, wait.paths) = wait.match
-    and e.id >= first_id(wait.since)
-    and not exists (select from event_wait other where other.execution = execution_ and other.job = job_
-      and other.event = wait.event and other.taken = e.id)
-  order by e.id limit 1;
+  select e.id, e.data into found_ from earliest_event(wait, null) e;
   if found then
     update event_wait w set taken = found_.id where w.execution = execution_ and w.name = name_;
     return jsonb_build_object('data', found_.data);
@@ -354,6 +365,9 @@ begin
   if ends then
     delete from event_wait w where w.execution = execution_ and w.name = name_;
     return jsonb_build_object('settled', true);
+  end if;
+  if settled then
+    update event_wait w set unsettled = '0' where w.execution = execution_ and w.name = name_;
   end if;
   return jsonb_build_object('settled', settled);
 end

@@ -22,19 +22,19 @@ const started = (line: Line, key: string) =>
     return { execution, run }
   })
 
-/** Waits until the answer is settled: the first call only stores the wait. */
-const wait = (
+/** The first call stores the wait, and may do no more. */
+const once = (
   line: Line,
   { execution, run }: { readonly execution: string; readonly run: ClaimedJob },
   match: Match,
   number = 1,
   isLast = false
-) => {
-  const name = nameOf(line, number)
-  const once = line.events.wait({ execution, job: run.id, name, event: eventOf(line), match, ends: isLast })
-  const isSettled = (answer: WaitAnswer) => "data" in answer || answer.settled
-  return Effect.repeat(once, { until: isSettled })
-}
+) => line.events.wait({ execution, job: run.id, name: nameOf(line, number), event: eventOf(line), match, ends: isLast })
+
+const isSettled = (answer: WaitAnswer) => "data" in answer || answer.settled
+
+/** Waits until the answer is settled. */
+const wait = (...call: Parameters<typeof once>) => Effect.repeat(once(...call), { until: isSettled })
 
 const suspend = (line: Line, { id, lease }: ClaimedJob, number = 1) =>
   Effect.gen(function* () {
@@ -56,6 +56,22 @@ export const eventWaitLaws = (law: Law): void => {
       expect(yield* wait(line, one, order("A"))).toEqual({ data: { order: "A", at: "first" } })
       expect(yield* wait(line, one, order("A"), 2)).toEqual({ data: { order: "A", at: "second" } })
       expect(yield* wait(line, one, order("A"), 3)).toEqual({ settled: true })
+    })
+  )
+
+  law("take an earlier event before one that is published while they are stored", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      yield* publish(line, { order: "A", n: 1 })
+      yield* once(line, one, order("A"))
+      yield* publish(line, { order: "B" })
+      yield* publish(line, { order: "A", n: 2 })
+      yield* once(line, one, order("A"), 2)
+      yield* publish(line, { order: "A", n: 3 })
+      expect(yield* wait(line, one, order("A"))).toEqual({ data: { order: "A", n: 1 } })
+      expect(yield* wait(line, one, order("A"), 2)).toEqual({ data: { order: "A", n: 2 } })
+      expect(yield* wait(line, one, order("A"), 3)).toEqual({ data: { order: "A", n: 3 } })
+      expect(yield* wait(line, one, order("A"), 4)).toEqual({ settled: true })
     })
   )
 

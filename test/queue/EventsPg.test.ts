@@ -108,8 +108,9 @@ layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurr
       const endPublish = yield* open(events.publish([{ name, data: { order: "A" } }]))
       for (const _ of ["stores the wait", "looks"]) expect(yield* look).toEqual({ settled: false })
       // Stops a look at the first event, after its statement has begun.
-      yield* sql`alter function nightshift.match_of(jsonb, jsonb) rename to match_at_once`
-      yield* sql.unsafe(`create function nightshift.match_of(data jsonb, paths jsonb) returns jsonb language plpgsql as $$ begin
+      yield* sql`do $$ begin
+        execute replace(pg_get_functiondef('nightshift.match_of'::regproc), 'match_of', 'match_at_once'); end $$`
+      yield* sql.unsafe(`create or replace function nightshift.match_of(data jsonb, paths jsonb) returns jsonb language plpgsql as $$ begin
         if data->>'order' = 'slow' then perform pg_advisory_xact_lock(43); end if;
         return nightshift.match_at_once(data, paths); end $$`)
       const holder = yield* TestDatabase.connection
