@@ -152,6 +152,42 @@ describe("results that JSON cannot express", () => {
   })
 })
 
+describe("errors that a step throws", () => {
+  it.each<[string, object, string, string]>([
+    [
+      "a message that PostgreSQL cannot store",
+      { message: "bad byte \u0000 in \ud800" },
+      "Error",
+      "bad byte \ufffd in \ufffd"
+    ],
+    ["a message that is an object", { message: { code: 7 } }, "Error", '{"code":7}'],
+    ["no message", { message: undefined }, "Error", "undefined"],
+    ["a name that is no text", { name: 1n }, "Error", "sold out"],
+    ["a long name", { name: "E".repeat(100_000) }, "E".repeat(256), "sold out"]
+  ])("are retried and reported: %s", async (_, fields, name, message) => {
+    let calls = 0
+    const order = workflow("order", settings, async (_, step) => {
+      const fail = () => {
+        calls += 1
+        throw Object.assign(new Error("sold out"), fields)
+      }
+      return step.run("reserve", fail, { attempts: 2 }).catch(({ errorName, message }) => [errorName, message])
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    expect([await run.result(), calls]).toEqual([[name, message], 2])
+  })
+
+  it("end the execution if its code throws them", async () => {
+    const order = workflow("order", settings, () => {
+      throw Object.assign(new Error("sold out"), { message: { code: 7 } })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    await expect(run.result()).rejects.toThrow('{"code":7}')
+  })
+})
+
 describe("signals that the execution does not wait for", () => {
   it("are listed until the code receives them", async () => {
     const order = workflow("order", settings, async (_, step) => {

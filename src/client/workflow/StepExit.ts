@@ -1,7 +1,7 @@
 import { Either, Predicate } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
-import { jsonText, truncated } from "../../core/Storable.js"
+import { jsonText, storableText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import { ChildrenFailedError, StepFailedError } from "../ExecutionErrors.js"
@@ -17,6 +17,9 @@ interface StoredError {
   readonly stack?: string
   readonly failures?: ChildrenFailedError["failures"]
 }
+
+/** Longer names of errors are cut. */
+const maxNameCharacters = 256
 
 /** A result that JSON cannot express. A retry would have the same result. */
 export class Unstorable extends TypeError {}
@@ -36,9 +39,10 @@ export const ofValue = (value: unknown): Stored => {
 export const ofError = (error: unknown, failures?: ChildrenFailedError["failures"]): Stored => {
   const stack = ErrorText.framesText(error)
   const stored: StoredError = {
-    name: error instanceof Error ? error.name : "Error",
-    message: truncated(textOf(error), limits.errorCharacters),
-    ...(stack === "" ? {} : { stack }),
+    name:
+      error instanceof Error && typeof error.name === "string" ? storableText(error.name, maxNameCharacters) : "Error",
+    message: storableText(textOf(error), limits.errorCharacters),
+    ...(stack === "" ? {} : { stack: storableText(stack) }),
     ...(failures === undefined ? {} : { failures })
   }
   return { outcome: "failed", exit: { error: stored } }
@@ -54,8 +58,8 @@ export const textOf = (error: unknown): string => {
     if (error._tag === "Dead" || error._tag === "Retry") return error.error
     return `A step cannot end with the outcome ${error._tag}. Throw Outcome.retry or Outcome.dead instead.`
   }
-  if (error instanceof Error) return error.message
-  return ErrorText.messageOf(error)
+  if (!(error instanceof Error)) return ErrorText.messageOf(error)
+  return typeof error.message === "string" ? error.message : ErrorText.messageOf(error.message)
 }
 
 /** The value of a success. */
