@@ -24,16 +24,29 @@ const maxNameCharacters = 256
 /** A result that JSON cannot express. A retry would have the same result. */
 export class Unstorable extends TypeError {}
 
-/** The value after a JSON round trip, so that the first run sees the same value as a replay. */
+/** The order in which PostgreSQL stores keys: by their length, then by their bytes. */
+const byLength = (a: string, b: string): number =>
+  Buffer.byteLength(a) - Buffer.byteLength(b) || Buffer.compare(Buffer.from(a), Buffer.from(b))
+
+const inStoredOrder = (json: unknown): unknown => {
+  if (typeof json !== "object" || json === null) return json
+  if (Array.isArray(json)) return json.map(inStoredOrder)
+  const entries = Object.entries(json).sort(([a], [b]) => byLength(a, b))
+  return Object.fromEntries(entries.map(([key, value]) => [key, inStoredOrder(value)]))
+}
+
+/** The value after PostgreSQL has stored it as JSON, so that the first run sees the same value as a replay. */
 export const ofValue = (value: unknown): Stored => {
   if (value === undefined) return { outcome: "done", exit: {} }
+  // -0 is stored as 0.
+  if (value === 0) return { outcome: "done", exit: { value: 0 } }
   const isSame = value === null || typeof value === "boolean" || typeof value === "string" || Number.isFinite(value)
   if (isSame) return { outcome: "done", exit: { value } }
   const text = Either.getOrThrowWith(
     jsonText(value, Number.POSITIVE_INFINITY),
     (reason) => new Unstorable(`The result ${reason}. Return a JSON value, or nothing.`)
   )
-  return { outcome: "done", exit: { value: JSON.parse(text) } }
+  return { outcome: "done", exit: { value: inStoredOrder(JSON.parse(text)) } }
 }
 
 export const ofError = (error: unknown, failures?: ChildrenFailedError["failures"]): Stored => {
