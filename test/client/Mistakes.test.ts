@@ -39,6 +39,20 @@ describe("a mistake in a call is reported by it", () => {
     expect(await refused(() => shift.enqueueMany("add" as never, []))).toContain('got "add"')
   })
 
+  it("what a schedule gets is not what it takes", async () => {
+    await using shift = await testShift({ handlers: [handler] })
+    const put = (options: object) =>
+      refused(() => shift.schedules.put(add.schedule("s", { payload: { a: 1, rest: 1 }, cron: "@daily", ...options })))
+    expect(await refused(() => shift.schedules.put("s" as never))).toMatch(
+      /takes a schedule that job\.schedule\(.*, got "s"/
+    )
+    expect(await put({ cron: undefined })).toBe('Schedule "s": cron must be a string, got undefined.')
+    expect(await put({ timezone: 2 })).toBe('Schedule "s": timezone must be a string, got 2.')
+    expect(await put({ overlap: "none" })).toBe('Schedule "s": overlap must be "allow" or "skip", got "none".')
+    expect(await put({ missed: "all" })).toBe('Schedule "s": missed must be "one", "none" or { all: 7 }, got "all".')
+    expect(await put({ paused: "no" })).toBe('Schedule "s": paused must be true or false, got "no".')
+  })
+
   it("what a batch gets is not what it takes", async () => {
     await using tested = await testShift({ handlers: [handler] })
     await using stored = await connect(database.url(), { log: false })
