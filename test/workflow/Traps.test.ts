@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { ChildrenFailedError, child, job, workflow } from "../../src/client/index.js"
+import { ChildrenFailedError, child, job, Outcome, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 
 // Mistakes that other engines make, on virtual time.
@@ -176,6 +176,17 @@ describe("errors that a step throws", () => {
     await using shift = await testShift({ handlers: [order] })
     const run = await shift.start(order, { id: "A" })
     expect([await run.result(), calls]).toEqual([[name, message], 2])
+  })
+
+  it("may be outcomes that an error was given to", async () => {
+    const order = workflow("order", settings, async (_, step) =>
+      step.run("reserve", () => {
+        throw Outcome.dead(new Error("sold out") as never)
+      })
+    )
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    await expect(run.result()).rejects.toMatchObject({ reason: "rejected", lastError: "sold out" })
   })
 
   it("end the execution if its code throws them", async () => {

@@ -65,14 +65,13 @@ export const timedOut: Stored = { outcome: "done", exit: { timedOut: true } }
 
 export const isTimedOut = ({ exit }: Stored): boolean => Predicate.hasProperty(exit, "timedOut")
 
+const asText = (message: unknown): string => (typeof message === "string" ? message : ErrorText.messageOf(message))
+
 /** The message of a thrown value. */
 export const textOf = (error: unknown): string => {
-  if (Outcome.isOutcome(error)) {
-    if (error._tag === "Dead" || error._tag === "Retry") return error.error
-    return `A step cannot end with the outcome ${error._tag}. Throw Outcome.retry or Outcome.dead instead.`
-  }
-  if (!(error instanceof Error)) return ErrorText.messageOf(error)
-  return typeof error.message === "string" ? error.message : ErrorText.messageOf(error.message)
+  if (!Outcome.isOutcome(error)) return asText(error instanceof Error ? error.message : error)
+  if (error._tag === "Dead" || error._tag === "Retry") return asText(error.error)
+  return `A step cannot end with the outcome ${error._tag}. Throw Outcome.retry or Outcome.dead instead.`
 }
 
 /** The value of a success. */
