@@ -1,17 +1,20 @@
-import { Effect } from "effect"
-import type { BatchId } from "../core/Ids.js"
+import { Cause, Effect } from "effect"
+import { type BatchId, isId } from "../core/Ids.js"
+import { shown } from "../core/Storable.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import * as Response from "../http/jobs/BatchView.js"
 import type { Batch, DescribedBatch } from "../queue/batch/Batch.js"
-import { Batches, maxBatchPage } from "../queue/batch/Batches.js"
+import { Batches, BatchNotFound, maxBatchPage } from "../queue/batch/Batches.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { Engine, Ports } from "./Engine.js"
 import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
+import { fromCause } from "./FromCause.js"
 import * as Listing from "./Listing.js"
 import { checkKnown, namesOf } from "./Options.js"
 import * as PlainFields from "./PlainFields.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
 
-/** Adds a job to the batch. The jobs are stored together, after the callback has returned. */
+/** Adds a job to the batch. The jobs are stored together, after the callback has returned or its promise has resolved. */
 export type AddJob = <In>(
   job: Enqueueable<In, unknown>,
   payload: NoInfer<In>,
@@ -36,9 +39,9 @@ export interface BatchView extends PlainFields.PlainFields<DescribedBatch> {}
 /** Batches: many jobs of any kinds, one follow-up when all of them have ended. */
 export interface BatchAdmin {
   /** Stores up to 10,000 jobs, all or none. */
-  create(fill: (add: AddJob) => void, options?: BatchOptions): Promise<BatchView>
+  create(fill: (add: AddJob) => unknown, options?: BatchOptions): Promise<BatchView>
   /** Adds jobs to a batch that is still open. Safe from a handler of one of its jobs. */
-  add(id: string, fill: (add: AddJob) => void): Promise<ReadonlyArray<Enqueued>>
+  add(id: string, fill: (add: AddJob) => unknown): Promise<ReadonlyArray<Enqueued>>
   /** The batch with its counts. Rejects with BatchError if there is none with this id. */
   get(id: string): Promise<BatchView>
   /** All batches, newest first: an async iterable that reads them in pages. A page has at most 100. */
@@ -59,11 +62,38 @@ type NewJobs = <In>(
   options: Omit<EnqueueOptions, "tx">
 ) => Promise<ReadonlyArray<NewJob>>
 
+const idOf = (method: string, id: unknown): BatchId => {
+  if (typeof id !== "string")
+    throw new InvalidOptionError("id", `The id that batches.${method} gets must be a string, got ${shown(id)}.`)
+  const given = id.toLowerCase()
+  if (!isId(given)) throw fromCause(Cause.fail(new BatchNotFound({ id })))
+  return given as BatchId
+}
+
 /** @internal */
 export const make = ({ run }: Engine<Ports>, newJobs: NewJobs): BatchAdmin => {
-  const filled = async (fill: (add: AddJob) => void): Promise<ReadonlyArray<NewJob>> => {
+  const filled = async (fill: (add: AddJob) => unknown): Promise<ReadonlyArray<NewJob>> => {
+    if (typeof fill !== "function")
+      throw new InvalidOptionError(
+        "fill",
+        `A batch takes a function that adds its jobs: (add) => add(job, payload), got ${shown(fill)}.`
+      )
     const made: Array<Promise<ReadonlyArray<NewJob>>> = []
-    fill((job, payload, options = {}) => void made.push(newJobs(job, [payload], options)))
+    let isFilled = false
+    await fill((job, payload, options = {}) => {
+      if (isFilled)
+        throw new InvalidOptionError(
+          "add",
+          "add was called after the function that adds the jobs of the batch had ended. Await everything in it."
+        )
+      if ("tx" in options && options.tx !== undefined)
+        throw new InvalidOptionError("tx", "A batch cannot join a transaction: its jobs do not take the option tx.")
+      const jobs = newJobs(job, [payload], options)
+      // Not awaited if the function fails.
+      jobs.catch(() => {})
+      made.push(jobs)
+    })
+    isFilled = true
     return (await Promise.all(made)).flat()
   }
 
@@ -74,9 +104,10 @@ export const make = ({ run }: Engine<Ports>, newJobs: NewJobs): BatchAdmin => {
       const given = { ...options, id: options.id as BatchId | undefined, jobs }
       return viewOf((await run(Effect.flatMap(Batches, (batches) => batches.create(given)))).batch)
     },
-    add: async (id, fill) => {
+    add: async (given, fill) => {
+      const id = idOf("add", given)
       const jobs = await filled(fill)
-      const answers = await run(Effect.flatMap(Batches, (batches) => batches.add(id as BatchId, jobs)))
+      const answers = await run(Effect.flatMap(Batches, (batches) => batches.add(id, jobs)))
       return answers.map((answer) => enqueuedOf(answer))
     },
     list: (options = {}) => {
@@ -87,6 +118,6 @@ export const make = ({ run }: Engine<Ports>, newJobs: NewJobs): BatchAdmin => {
         return { items: page.batches.map(viewOf), next: page.next }
       }, options)
     },
-    get: async (id) => viewOf(await run(Effect.flatMap(Batches, (batches) => batches.get(id as BatchId))))
+    get: async (id) => viewOf(await run(Effect.flatMap(Batches, (batches) => batches.get(idOf("get", id)))))
   }
 }

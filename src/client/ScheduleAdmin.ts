@@ -1,4 +1,5 @@
-import { Effect } from "effect"
+import { Effect, Predicate } from "effect"
+import { shown } from "../core/Storable.js"
 import * as Response from "../http/admin/ScheduleView.js"
 import { Kinds } from "../queue/Kinds.js"
 import { definitionOf } from "../schedule/Schedule.js"
@@ -8,6 +9,7 @@ import type { Schedule, StoredSchedule } from "../schedule/ScheduleSettings.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as PlainFields from "./PlainFields.js"
+import { InvalidOptionError } from "./ShiftErrors.js"
 
 /** A schedule as it is stored, and its expression in words. `nextFireAt` is absent while it is paused. */
 export interface ScheduleView extends PlainFields.PlainFields<Omit<StoredSchedule, "revision" | "subject">> {
@@ -77,7 +79,14 @@ const switched = (name: string, paused: boolean) =>
 
 /** @internal */
 export const make = ({ run }: Engine<Ports>): ScheduleAdmin => ({
-  put: (schedule) => run(Effect.map(put(schedule), viewOf)),
+  put: async (schedule) => {
+    if (!Predicate.hasProperty(schedule, "definition"))
+      throw new InvalidOptionError(
+        "schedule",
+        `schedules.put takes a schedule that job.schedule(name, options) returned, got ${shown(schedule)}.`
+      )
+    return run(Effect.map(put(schedule), viewOf))
+  },
   get: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.get(name), viewOf))),
   list: () => run(Effect.map(all, (found) => found.map(viewOf))),
   pause: (name) => run(switched(name, true)),

@@ -1,4 +1,4 @@
-import { Duration, Effect, Either, ParseResult, Schema } from "effect"
+import { Duration, Effect, Either, ParseResult, Predicate, Schema } from "effect"
 import type { Backoff } from "../core/Backoff.js"
 import { type DurationInput, decode, expected } from "../core/DurationText.js"
 import { faultOfText, shown } from "../core/Storable.js"
@@ -103,11 +103,21 @@ export const declared = <A, Options extends SubscriberOptions<A> & (WindowOption
   const isWanted = (data: A) => condition === undefined || condition(data)
   /** The handler, which does not get what `if` rejects. Its payload is a list if the subscriber has windows. */
   const conditional =
-    <Payload extends A | ReadonlyArray<A>, Job, Result>(run: (payload: Payload, job: Job) => Result) =>
+    <Payload extends A | ReadonlyArray<A>, Job extends Pick<JobContext, "meta">, Result>(
+      run: (payload: Payload, job: Job) => Result
+    ) =>
     (payload: Payload, job: Job): Result | typeof skipped => {
       if (debounce === undefined) return isWanted(payload as A) ? run(payload, job) : skipped
-      const wanted = (payload as ReadonlyArray<A>).filter(isWanted)
-      return wanted.length === 0 ? skipped : run(wanted as ReadonlyArray<A> as Payload, job)
+      const wanted = (payload as ReadonlyArray<A>).map((data) => Boolean(isWanted(data)))
+      if (!wanted.includes(true)) return skipped
+      if (!wanted.includes(false)) return run(payload, job)
+      const ofWanted = <B>(all: ReadonlyArray<B>) => all.filter((_, place) => wanted[place])
+      // An entry of `meta.events` has the place of its event. Jobs that were stored before `debounce` was added have none.
+      if (Predicate.hasProperty(job.meta, "events") && Array.isArray(job.meta.events)) {
+        const value = { ...job.meta, events: ofWanted(job.meta.events) }
+        Object.defineProperty(job, "meta", { value, enumerable: true })
+      }
+      return run(ofWanted(payload as ReadonlyArray<A>) as ReadonlyArray<A> as Payload, job)
     }
   return {
     as,

@@ -163,6 +163,8 @@ export const faultOfFields = (job: NewJob): Fault | undefined =>
  * must not make that statement fail.
  */
 export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | undefined => {
+  if (typeof followUp !== "object" || followUp === null)
+    return [field, `must be otherJob.followUp(…), got ${shown(followUp)}`]
   const fault =
     at("kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
     at("queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??

@@ -1,4 +1,4 @@
-import { Either } from "effect"
+import { Either, Predicate } from "effect"
 import * as Storable from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
 import * as Expression from "./Expression.js"
@@ -18,17 +18,27 @@ type Fault = readonly [field: string, reason: string]
 const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
-const faultOfMissed = (missed: Missed) =>
-  typeof missed === "string" ? undefined : at("missed.all", Storable.faultOfWhole(missed.all, 1, maxMissedRuns))
+const got = (isValid: boolean, expected: string, value: unknown): string | undefined =>
+  isValid ? undefined : `must be ${expected}, got ${Storable.shown(value)}`
 
+const faultOfMissed = (missed: Missed) =>
+  Predicate.isRecord(missed)
+    ? at("missed.all", Storable.faultOfWhole(missed.all, 1, maxMissedRuns))
+    : at("missed", got(missed === "one" || missed === "none", '"one", "none" or { all: 7 }', missed))
+
+/** Programs in JavaScript may pass values of other types. */
 const faultOf = (definition: ScheduleDefinition): Fault | undefined => {
-  const { kind, attempts, missed, name, payload, queue } = definition
+  const { kind, attempts, cron, missed, name, overlap, paused, payload, queue, timezone } = definition
   return (
     at("name", Storable.isPlainName(name) ? undefined : Storable.plainNameRule) ??
     at("kind", Storable.faultOfText(kind, limits.nameCharacters)) ??
     at("queue", queue === undefined || Storable.isPlainName(queue) ? undefined : Storable.plainNameRule) ??
     at("attempts", attempts === undefined ? undefined : Storable.faultOfWhole(attempts, 1, limits.attempts)) ??
+    at("cron", got(typeof cron === "string", "a string", cron)) ??
+    at("timezone", got(typeof timezone === "string", "a string", timezone)) ??
+    at("overlap", got(overlap === "allow" || overlap === "skip", '"allow" or "skip"', overlap)) ??
     faultOfMissed(missed) ??
+    at("paused", got(typeof paused === "boolean", "true or false", paused)) ??
     at("payload", Either.getOrUndefined(Either.flip(Storable.jsonText(payload, payloadBytes))))
   )
 }
@@ -46,5 +56,5 @@ export const admit = (definition: ScheduleDefinition): Either.Either<Expression.
   const fault = faultOf(definition)
   if (fault === undefined) return expressionOf(definition)
   const [field, reason] = fault
-  return Either.left(new InvalidSchedule({ name: definition.name, field, reason }))
+  return Either.left(new InvalidSchedule({ name: String(definition.name), field, reason }))
 }

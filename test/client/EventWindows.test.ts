@@ -2,6 +2,7 @@ import { Effect, Schema } from "effect"
 import { describe, expect, expectTypeOf, it } from "vitest"
 import { z } from "zod"
 import { connect, event, on, worker } from "../../src/client/index.js"
+import { eventIds } from "../../src/core/EventMeta.js"
 import { make as decoder } from "../../src/handlers/Decode.js"
 import * as Event from "../../src/handlers/Event.js"
 import { testShift } from "../../src/testing/index.js"
@@ -42,6 +43,7 @@ describe("events with debounce, in a test", () => {
 
   it("are filtered, validated and limited, and a failed job gets the same again", async () => {
     const seen: Array<ReadonlyArray<string>> = []
+    const ids = new Map<string, string>()
     const handler = on(
       paid,
       {
@@ -52,7 +54,8 @@ describe("events with debounce, in a test", () => {
         attempts: 2,
         backoff: "30s"
       },
-      (events) => {
+      (events, { meta }) => {
+        expect(eventIds(meta)).toEqual(events.map(({ order }) => ids.get(order)))
         for (const { at } of events) if (at !== undefined) expect(at).toBeInstanceOf(Date)
         seen.push(events.map(({ order }) => order))
         if (seen.length === 1) throw new Error("not yet")
@@ -60,7 +63,7 @@ describe("events with debounce, in a test", () => {
     )
     await using shift = await testShift({ handlers: [handler] })
     for (const order of ["A", "skip", "B", "C"])
-      await shift.publish(paid, { order, customer: "ada", at: new Date(0) as never })
+      ids.set(order, (await shift.publish(paid, { order, customer: "ada", at: new Date(0) as never })).id)
     await shift.advance("5s")
     expect(seen).toEqual([["A", "B"]])
     await shift.crash()

@@ -144,6 +144,18 @@ describe.each(stores)("lists of a program %s", (_, open) => {
   })
 })
 
+describe.each(stores)("a batch %s", (_, open) => {
+  it("has the jobs that an asynchronous function adds", async () => {
+    await using shift = await open()
+    const batch = await shift.batches.create(async (add) => {
+      for await (const page of [Promise.resolve(1), Promise.resolve(2)]) add(print, { page }, { delay: "1d" })
+    })
+    expect(batch.total).toBe(2)
+    await shift.batches.add(batch.id, async (add) => add(print, await Promise.resolve({ page: 3 }), { delay: "1d" }))
+    expect((await shift.batches.get(batch.id)).total).toBe(3)
+  })
+})
+
 describe.each(stores)("actions of a program on many jobs %s", (_, open) => {
   it("show what they would do, and resolve when they have ended", async () => {
     await using shift = await open()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { ChildrenFailedError, child, job, workflow } from "../../src/client/index.js"
+import { ChildrenFailedError, child, job, Outcome, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 
 // Mistakes that other engines make, on virtual time.
@@ -149,6 +149,53 @@ describe("results that JSON cannot express", () => {
     const { lastError, state } = await shift.execution(order, "A").status()
     expect([state, calls]).toEqual(["failed", 1])
     expect(lastError).toContain(text)
+  })
+})
+
+describe("errors that a step throws", () => {
+  it.each<[string, object, string, string]>([
+    [
+      "a message that PostgreSQL cannot store",
+      { message: "bad byte \u0000 in \ud800" },
+      "Error",
+      "bad byte \ufffd in \ufffd"
+    ],
+    ["a message that is an object", { message: { code: 7 } }, "Error", '{"code":7}'],
+    ["no message", { message: undefined }, "Error", "undefined"],
+    ["a name that is no text", { name: 1n }, "Error", "sold out"],
+    ["a long name", { name: "E".repeat(100_000) }, "E".repeat(256), "sold out"]
+  ])("are retried and reported: %s", async (_, fields, name, message) => {
+    let calls = 0
+    const order = workflow("order", settings, async (_, step) => {
+      const fail = () => {
+        calls += 1
+        throw Object.assign(new Error("sold out"), fields)
+      }
+      return step.run("reserve", fail, { attempts: 2 }).catch(({ errorName, message }) => [errorName, message])
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    expect([await run.result(), calls]).toEqual([[name, message], 2])
+  })
+
+  it("may be outcomes that an error was given to", async () => {
+    const order = workflow("order", settings, async (_, step) =>
+      step.run("reserve", () => {
+        throw Outcome.dead(new Error("sold out") as never)
+      })
+    )
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    await expect(run.result()).rejects.toMatchObject({ reason: "rejected", lastError: "sold out" })
+  })
+
+  it("end the execution if its code throws them", async () => {
+    const order = workflow("order", settings, () => {
+      throw Object.assign(new Error("sold out"), { message: { code: 7 } })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    await expect(run.result()).rejects.toThrow('{"code":7}')
   })
 })
 

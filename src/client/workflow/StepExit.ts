@@ -1,7 +1,7 @@
 import { Either, Predicate } from "effect"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
-import { jsonText, truncated } from "../../core/Storable.js"
+import { jsonText, storableText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import { ChildrenFailedError, StepFailedError } from "../ExecutionErrors.js"
@@ -18,27 +18,44 @@ interface StoredError {
   readonly failures?: ChildrenFailedError["failures"]
 }
 
+/** Longer names of errors are cut. */
+const maxNameCharacters = 256
+
 /** A result that JSON cannot express. A retry would have the same result. */
 export class Unstorable extends TypeError {}
 
-/** The value after a JSON round trip, so that the first run sees the same value as a replay. */
+/** The order in which PostgreSQL stores keys: by their length, then by their bytes. */
+const byLength = (a: string, b: string): number =>
+  Buffer.byteLength(a) - Buffer.byteLength(b) || Buffer.compare(Buffer.from(a), Buffer.from(b))
+
+const inStoredOrder = (json: unknown): unknown => {
+  if (typeof json !== "object" || json === null) return json
+  if (Array.isArray(json)) return json.map(inStoredOrder)
+  const entries = Object.entries(json).sort(([a], [b]) => byLength(a, b))
+  return Object.fromEntries(entries.map(([key, value]) => [key, inStoredOrder(value)]))
+}
+
+/** The value after PostgreSQL has stored it as JSON, so that the first run sees the same value as a replay. */
 export const ofValue = (value: unknown): Stored => {
   if (value === undefined) return { outcome: "done", exit: {} }
+  // -0 is stored as 0.
+  if (value === 0) return { outcome: "done", exit: { value: 0 } }
   const isSame = value === null || typeof value === "boolean" || typeof value === "string" || Number.isFinite(value)
   if (isSame) return { outcome: "done", exit: { value } }
   const text = Either.getOrThrowWith(
     jsonText(value, Number.POSITIVE_INFINITY),
     (reason) => new Unstorable(`The result ${reason}. Return a JSON value, or nothing.`)
   )
-  return { outcome: "done", exit: { value: JSON.parse(text) } }
+  return { outcome: "done", exit: { value: inStoredOrder(JSON.parse(text)) } }
 }
 
 export const ofError = (error: unknown, failures?: ChildrenFailedError["failures"]): Stored => {
   const stack = ErrorText.framesText(error)
   const stored: StoredError = {
-    name: error instanceof Error ? error.name : "Error",
-    message: truncated(textOf(error), limits.errorCharacters),
-    ...(stack === "" ? {} : { stack }),
+    name:
+      error instanceof Error && typeof error.name === "string" ? storableText(error.name, maxNameCharacters) : "Error",
+    message: storableText(textOf(error), limits.errorCharacters),
+    ...(stack === "" ? {} : { stack: storableText(stack) }),
     ...(failures === undefined ? {} : { failures })
   }
   return { outcome: "failed", exit: { error: stored } }
@@ -48,14 +65,13 @@ export const timedOut: Stored = { outcome: "done", exit: { timedOut: true } }
 
 export const isTimedOut = ({ exit }: Stored): boolean => Predicate.hasProperty(exit, "timedOut")
 
+const asText = (message: unknown): string => (typeof message === "string" ? message : ErrorText.messageOf(message))
+
 /** The message of a thrown value. */
 export const textOf = (error: unknown): string => {
-  if (Outcome.isOutcome(error)) {
-    if (error._tag === "Dead" || error._tag === "Retry") return error.error
-    return `A step cannot end with the outcome ${error._tag}. Throw Outcome.retry or Outcome.dead instead.`
-  }
-  if (error instanceof Error) return error.message
-  return ErrorText.messageOf(error)
+  if (!Outcome.isOutcome(error)) return asText(error instanceof Error ? error.message : error)
+  if (error._tag === "Dead" || error._tag === "Retry") return asText(error.error)
+  return `A step cannot end with the outcome ${error._tag}. Throw Outcome.retry or Outcome.dead instead.`
 }
 
 /** The value of a success. */
