@@ -4,6 +4,7 @@ import { type KeyService, MissingKeyError } from "./Codec.js"
 // Envelope encryption: values are encrypted with a random data key, which is stored beside each value, wrapped by a master key.
 
 const algorithm = "aes-256-gcm"
+const keyBytes = 32
 const nonceBytes = 12
 const tagBytes = 16
 
@@ -92,7 +93,7 @@ export class DataKeys {
       return current.key
     }
     if (this.coming !== undefined) return this.coming
-    const bytes = randomBytes(32)
+    const bytes = randomBytes(keyBytes)
     const made = then(this.service.wrap(bytes), ({ id, wrapped }): DataKey => {
       const key = { key: createSecretKey(bytes), id, wrapped: Buffer.from(wrapped).toString("base64url") }
       this.current = { key, left: this.renewal.values - 1, until: performance.now() + this.renewal.millis }
@@ -111,7 +112,12 @@ export class DataKeys {
     const name = `${id}.${wrapped}`
     const known = this.opened.get(name)
     if (known !== undefined) return known
-    const found = then(this.service.unwrap(id, Buffer.from(wrapped, "base64url")), (bytes) => createSecretKey(bytes))
+    const found = then(this.service.unwrap(id, Buffer.from(wrapped, "base64url")), (bytes) => {
+      // Opening with it would fail like that of a damaged value, and every job would die.
+      if (!(bytes instanceof Uint8Array) || bytes.length !== keyBytes)
+        throw new Error(`\`unwrap\` returned no data key of ${keyBytes} bytes for the key ${JSON.stringify(id)}`)
+      return createSecretKey(bytes)
+    })
     this.remember(name, found)
     if (found instanceof Promise)
       found.then(

@@ -47,8 +47,9 @@ const checkedKeys = (keys: ReadonlyArray<MasterKey>) => {
   const ids = new Set<string>()
   return keys.map((given, index) => {
     const { id } = given
+    // Without the id: if the two are swapped, it is the key.
     if (typeof id !== "string" || !keyId.test(id))
-      refuse(`keys[${index}].id`, `must be 1 to 64 letters, digits, _ or -, got ${JSON.stringify(id)}`)
+      refuse(`keys[${index}].id`, "must be 1 to 64 letters, digits, _ or -")
     if (ids.has(id)) refuse(`keys[${index}].id`, `is used twice: ${JSON.stringify(id)}`)
     ids.add(id)
     const bytes = bytesOf(given)

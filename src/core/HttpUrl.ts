@@ -25,3 +25,6 @@ export const plain = (text: string): URL | undefined => {
   const url = parse(text)
   return url !== undefined && url.username === "" && url.password === "" ? url : undefined
 }
+
+/** Hides the credentials of URLs in a text that is shown. */
+export const withoutCredentials = (text: string): string => text.replace(/:\/\/[^/?#"]*@/g, "://…@")

@@ -1,6 +1,7 @@
 import { Config, ConfigError, type Duration, Either, Option, Record, Redacted } from "effect"
 import * as BytesText from "./BytesText.js"
 import * as DurationText from "./DurationText.js"
+import * as HttpUrl from "./HttpUrl.js"
 
 /** A configuration key: its name, description, default and parser. */
 export interface Setting<out A> {
@@ -34,11 +35,13 @@ const present = (key: string): Config.Config<Option.Option<string>> =>
     )
   )
 
-/** The error includes the rejected text, unless the key is a secret. */
+/** The error includes the rejected text, unless the key is a secret, without the credentials of URLs. */
 const refuse = (described: Described, expected: string, text: string) =>
   ConfigError.InvalidData(
     [described.key],
-    described.secret === true ? `expected ${expected}` : `expected ${expected}, got ${JSON.stringify(text)}`
+    described.secret === true
+      ? `expected ${expected}`
+      : `expected ${expected}, got ${HttpUrl.withoutCredentials(JSON.stringify(text))}`
   )
 
 const withDefault = <A>(described: Described, fallback: string, read: Read<A>): Setting<A> => ({

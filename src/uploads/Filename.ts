@@ -48,14 +48,18 @@ export const original = (given: string): string => {
   return /^\.{0,2}$/.test(name) ? "file" : name
 }
 
+/** Names that Windows reads as a device, with any extension: such a file would disappear. */
+const device = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i
+
 /**
  * Returns a file name that is safe on every system: at most 100 characters out of letters, digits, `_`, `.` and `-`.
- * Keeps the extension. The result is never a path and never starts with a dot.
+ * Keeps the extension. The result is never a path or a device of Windows and never starts or ends with a dot.
  */
 export const sanitize = (given: string): string => {
   // NFKD first, because a file system may normalize a full-width slash or a dot leader to `/` or `.`.
   const plain = given.slice(-maxReadCharacters).normalize("NFKD").replace(/\p{M}/gu, "")
   const base = plain.split(/[/\\]/).at(-1) ?? ""
   const safe = withoutDots(base.replace(/[^A-Za-z0-9._-]/gu, "_"))
-  return safe === "" ? "file" : cut(safe, maxSafeCharacters)
+  if (safe === "") return "file"
+  return withoutDots(cut(device.test(safe) ? `_${safe}` : safe, maxSafeCharacters))
 }

@@ -98,12 +98,16 @@ describe("endpoints on PostgreSQL", () => {
       await using _worker = await worker(shift, { handlers: [webhookHandler()], log: false })
       const { id } = await shift.endpoints.create({ url, customer: "acme" })
       const to = { type: "greeting", endpoint: id }
-      const [sent] = await shift.endpoints.send(to, { name: marker }, { subject })
-      await expect(shift.result(sent?.id ?? "", { timeout: "20s" })).rejects.toThrow(`unknown: ${marker}`)
+      const deleted = await shift.endpoints.create({ url, customer: "acme" })
+      for (const endpoint of [id, deleted.id]) {
+        const [sent] = await shift.endpoints.send({ ...to, endpoint }, { name: marker }, { subject })
+        await expect(shift.result(sent?.id ?? "", { timeout: "20s" })).rejects.toThrow(`unknown: ${marker}`)
+      }
+      await shift.endpoints.remove(deleted.id)
       const client = await database.pool().connect()
       const linesOf = async () => new Set(linesWith(await dump(client), marker).map((line) => line.split(" ")[0]))
       expect(await linesOf()).toEqual(new Set(["audit", "endpoint", "job"]))
-      expect(await shift.erase(subject)).toMatchObject({ erased: { jobs: 1 }, done: true })
+      expect(await shift.erase(subject)).toMatchObject({ erased: { jobs: 2 }, done: true })
       expect(await linesOf()).toEqual(new Set())
       client.release()
       expect(await shift.endpoints.get(id)).toMatchObject({ disabledBecause: "gone", lastError: undefined })

@@ -159,10 +159,23 @@ describe("seal", () => {
     expect(await codec.open(sealed)).toBe(json)
   })
 
+  it("does not take a key of the wrong length from a service for a damaged value", async () => {
+    const service = (unwrapped: unknown) => ({
+      wrap: (dataKey: Uint8Array) => ({ id: "k", wrapped: dataKey }),
+      unwrap: () => unwrapped as Uint8Array
+    })
+    const sealed = await seal({ keys: service(undefined) }).seal(json)
+    for (const wrong of [randomBytes(31), randomBytes(32).toString("base64"), undefined]) {
+      const error = await errorOf(() => seal({ keys: service(wrong) }).open(sealed))
+      expect(error).not.toBeInstanceOf(DamagedValueError)
+      expect(String(error)).toContain('`unwrap` returned no data key of 32 bytes for the key "k"')
+    }
+  })
+
   it("refuses options that cannot work", () => {
     const refused = [
       [{ keys: [] }, "keys must have at least one key."],
-      [{ keys: [{ id: "a b", key: k1.key }] }, 'keys[0].id must be 1 to 64 letters, digits, _ or -, got "a b".'],
+      [{ keys: [{ id: "a b", key: k1.key }] }, /^keys\[0\]\.id must be 1 to 64 letters, digits, _ or -\.$/],
       [{ keys: [k1, k1] }, 'keys[1].id is used twice: "k1".'],
       [{ keys: [{ id: "k", key: "c2hvcnQ=" }] }, "keys[0].key must be 32 bytes or their base64, got 5 bytes"],
       [{ keys: [k1], renew: { values: 0 } }, "renew.values must be greater than 0, got 0."],
@@ -176,5 +189,10 @@ describe("seal", () => {
     const sealed = await seal({ keys: [k1] }).seal(json)
     expect(await seal({ keys: parseKeys(text) }).open(sealed)).toBe(json)
     expect(parseKeys(text).map(({ id }) => id)).toEqual(["k2", "k1"])
+    // Written in the wrong order, the key is where the id should be.
+    const swapped = `${k1.key.toString("base64")}:k1`
+    expect(() => seal({ keys: parseKeys(swapped) })).toThrow(
+      /^keys\[0\]\.id must be 1 to 64 letters, digits, _ or -\.$/
+    )
   })
 })

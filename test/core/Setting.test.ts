@@ -48,6 +48,9 @@ describe("Setting", () => {
         'LOUD: expected true or false, got "perhaps"',
         'DOOR: expected a whole number from 1 to 9, got "udp:3"'
       ])
+      expect(Setting.problems(yield* Effect.flip(read({ MOOD: "http://me:hush@example.org" })))).toEqual([
+        'MOOD: expected one of calm, brisk, got "http://…@example.org"'
+      ])
     })
   )
 })

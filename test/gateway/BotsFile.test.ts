@@ -97,6 +97,7 @@ describe("a bots file", () => {
         bots:
           helper: { handler: htpp, requireAuth: maybe, asnyc: true }
           desk: { handler: http, http: { url: "ftp://x", timeout: 45s, retries: 3 }, chatOrder: chronological }
+          link: { handler: http, http: { url: "https://me:p@ss@example.org/hook" }, requireAuth: false }
           Big_Bot: { handler: echo }
           list: [echo]
         source: {}`)
@@ -109,6 +110,9 @@ describe("a bots file", () => {
         'bots.desk.http.url: expected an http or https URL without credentials, got "ftp://x"',
         'bots.desk.http.timeout: expected a duration like 5s, at most 30s, got "45s"',
         'bots.desk.chatOrder: expected one of none, serial, strict, got "chronological"',
+        'bots.link.http.url: expected an http or https URL without credentials, got "https://…@example.org/hook"',
+        "bots.link: set BOT_LINK_TOKEN to the token that BotFather gave the bot",
+        "bots.link: set BOT_LINK_SECRET to the secret that Telegram sends with its updates",
         'bots.Big_Bot: "Big_Bot" is not a valid bot name: use 1 to 64 lower-case letters, digits and -',
         "bots.Big_Bot: set BOT_BIG_BOT_TOKEN to the token that BotFather gave the bot",
         "bots.Big_Bot: set BOT_BIG_BOT_SECRET to the secret that Telegram sends with its updates",

@@ -163,6 +163,7 @@ describe("a url that resolves to a private address", () => {
   it("is named once in the error if it is an address itself", () => {
     const rest = "is not a public address. Add it to HTTP_HANDLER_ALLOW to allow it."
     expect(new AddressRefused({ host: "10.0.0.1", address: "10.0.0.1" }).message).toBe(`10.0.0.1 ${rest}`)
+    expect(new AddressRefused({ host: "[fe80::1]", address: "fe80::1" }).message).toBe(`[fe80::1] ${rest}`)
     expect(new AddressRefused({ host: "db", address: "10.0.0.1" }).message).toBe(
       `db resolves to 10.0.0.1, which ${rest}`
     )

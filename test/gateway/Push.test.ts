@@ -232,7 +232,7 @@ describe("a pushed job", () => {
     const made = (options: Partial<Push.PushOptions>) => () =>
       Push.make(Resize, { url: "https://example.org/", secret: Redacted.make(secretOf("a")), ...options })
     expect(made({ url: "ftp://example.org/" })).toThrow("url must be an http or https URL without credentials")
-    expect(made({ url: "https://me:pass@example.org/" })).toThrow("url must be")
+    expect(made({ url: "https://me:pass@example.org/" })).toThrow(/^url must be (?!.*pass)/)
     expect(made({ secret: [] })).toThrow("secret must have 1 to 16 secrets, got 0.")
     expect(made({ secret: Redacted.make("hunter2") })).toThrow(/^secret must be whsec_(?!.*hunter2)/)
     expect(made({ throttles: "all" as never })).toThrow('throttles must be queue, key or job, got "all".')

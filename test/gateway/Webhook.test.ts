@@ -163,6 +163,13 @@ describe("a webhook to a customer", () => {
       expect(yield* shift.job(sent?.id as Webhook.Sent["id"])).toMatchObject({
         result: { response: "you sent [masked]" }
       })
+      // Cut in the middle of the value, an echo would still show its beginning.
+      acme.answers(200, `${"x".repeat(990)} open sesame`)
+      const [long] = yield* Webhook.send({ customer: "acme", type: "login" }, { password: "open sesame" })
+      yield* shift.settle
+      expect(yield* shift.job(long?.id as Webhook.Sent["id"])).toMatchObject({
+        result: { response: `${"x".repeat(990)} [masked]` }
+      })
     }).pipe(allowing("127.0.0.1", [["NIGHTSHIFT_MASK", "password"]]))
   )
 

@@ -167,6 +167,18 @@ describe("nightshift uploads pull", () => {
       const refused = yield* wrong([], { UPLOADS_TOKEN: "nst_wrong-token" })
       expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("rejected the token") })
       expect(refused.stderr).not.toContain("nst_wrong")
+      const twoLines = yield* wrong(["--once"], { UPLOADS_TOKEN: "nst_first\nnst_second" })
+      expect(twoLines).toMatchObject({ code: 2, stderr: expect.stringContaining("UPLOADS_TOKEN: expected a token") })
+      expect(twoLines.stderr).not.toContain("nst_")
+      for (const url of ["http://me:secret@127.0.0.1:1", "http://127.0.0.1:1/?to=x"]) {
+        const args = ["uploads", "pull", "--into", "x", "--workspace", "acme", "--once", "--url", url]
+        const { code, stderr } = yield* Nightshift.call(args, {
+          cwd: service.cwd,
+          env: { UPLOADS_TOKEN: service.token }
+        })
+        expect({ code, stderr }).toMatchObject({ code: 2, stderr: expect.stringContaining("UPLOADS_URL: expected") })
+        expect(stderr).not.toContain("secret")
+      }
       writeFileSync(join(service.cwd, "taken"), "a file")
       const unusable = yield* wrong(["--into", "taken/inside", "--once"], { UPLOADS_TOKEN: service.token })
       expect(unusable.code).not.toBe(0)

@@ -31,7 +31,13 @@ describe("a file's safe name", () => {
     ["‥/x", "x"],
     ["a∕b", "a_b"],
     ["quote\"'`$(rm -rf).sh", "quote_____rm_-rf_.sh"],
-    ["\ud800lone.txt", "_lone.txt"]
+    ["\ud800lone.txt", "_lone.txt"],
+    // Names of devices on Windows, whatever follows the dot.
+    ["nul", "_nul"],
+    ["CON.tar.gz", "_CON.tar.gz"],
+    ["com1.txt", "_com1.txt"],
+    ["C:\\logs\\Aux .txt", "Aux_.txt"],
+    ["console.log", "console.log"]
   ])("%j becomes %j", (given, expected) => {
     expect(Filename.sanitize(given)).toBe(expected)
   })
@@ -42,6 +48,9 @@ describe("a file's safe name", () => {
     expect(Filename.sanitize("x".repeat(10_240))).toBe("x".repeat(100))
     expect(Filename.sanitize(`name.${"e".repeat(50)}`)).toBe(`name.${"e".repeat(50)}`)
     expect(Filename.sanitize(`${"n".repeat(200)}.${"e".repeat(50)}`)).toHaveLength(100)
+    // Windows drops a dot at the end.
+    expect(Filename.sanitize(`${"n".repeat(99)}.${"e".repeat(50)}`)).toBe("n".repeat(99))
+    expect(Filename.sanitize(`nul.${"e".repeat(200)}`)).toHaveLength(100)
   })
 
   it("is safe for any input, and idempotent", () => {

@@ -1,13 +1,14 @@
 import { Duration, Either, Option, Predicate, Redacted } from "effect"
 import * as DurationText from "../../core/DurationText.js"
+import * as HttpUrl from "../../core/HttpUrl.js"
 import { closest } from "../../core/Spelling.js"
 
 /** Parses a value of the file. Left describes the expected value. */
 export type Read<A> = (value: unknown) => Either.Either<A, string>
 
-/** Formats a value for a message, truncated to 60 characters. */
+/** Formats a value for a message, truncated to 60 characters and without the credentials of URLs. */
 export const shown = (value: unknown): string => {
-  const text = JSON.stringify(value) ?? "nothing"
+  const text = HttpUrl.withoutCredentials(JSON.stringify(value) ?? "nothing")
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }
 

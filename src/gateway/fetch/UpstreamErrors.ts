@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import * as HttpUrl from "../../core/HttpUrl.js"
 
 // Reasons why the URL of a bot's `handler: http`, or of a pushed kind, returned no usable response.
 
@@ -8,7 +9,7 @@ export class AddressRefused extends Schema.TaggedError<AddressRefused>()("Addres
   address: Schema.String
 }) {
   override get message(): string {
-    const resolved = this.host === this.address ? "" : ` resolves to ${this.address}, which`
+    const resolved = this.host === HttpUrl.hostText(this.address) ? "" : ` resolves to ${this.address}, which`
     return `${this.host}${resolved} is not a public address. Add it to HTTP_HANDLER_ALLOW to allow it.`
   }
 }

@@ -1,4 +1,4 @@
-import { Duration, Effect, Option } from "effect"
+import { Duration, Effect, identity, Option } from "effect"
 import { storableText } from "../../core/Storable.js"
 import * as Allowance from "../config/Allowance.js"
 import { settings } from "../config/GatewayConfig.js"
@@ -11,8 +11,9 @@ import * as SafeFetch from "../fetch/SafeFetch.js"
 /** Characters of a response that an error quotes. */
 const quotedCharacters = 1_000
 
-/** The beginning of a response, for an error or a result. Without characters that cannot be stored. */
-export const quoted = ({ body }: Response): string => storableText(body.toString("utf8"), quotedCharacters).trim()
+/** The beginning of a response, for an error or a result. Without characters that cannot be stored, and with `mask` applied before it is cut. */
+export const quoted = ({ body }: Response, mask: (text: string) => string = identity): string =>
+  storableText(mask(body.toString("utf8")), quotedCharacters).trim()
 
 /** The delay that a response asks for: at most an hour, unless `most` says otherwise. */
 export const waitIn = ({ headers }: Response, now: number, most?: number): Duration.Duration | undefined => {

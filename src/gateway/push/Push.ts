@@ -35,7 +35,7 @@ const secretsOf = ({ secret }: PushOptions): ReadonlyArray<string> =>
 /** Returns the invalid option and what is wrong with it, or undefined. Never includes a secret. */
 export const fault = (options: PushOptions): readonly [option: keyof PushOptions, message: string] | undefined => {
   if (HttpUrl.plain(String(options.url)) === undefined)
-    return ["url", `url must be an http or https URL without credentials, got ${JSON.stringify(String(options.url))}.`]
+    return ["url", "url must be an http or https URL without credentials."]
   const secrets = secretsOf(options)
   if (secrets.length === 0 || secrets.length > maxSecrets)
     return ["secret", `secret must have 1 to ${maxSecrets} secrets, got ${secrets.length}.`]

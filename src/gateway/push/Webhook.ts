@@ -118,7 +118,7 @@ const run =
       // Endpoints may echo the data, and viewers see responses.
       const said = Either.match(response, {
         onLeft: () => "",
-        onRight: (got) => maskText(Exchange.quoted(got), payload)
+        onRight: (got) => Exchange.quoted(got, (text) => maskText(text, payload))
       })
       const now = yield* Clock.currentTimeMillis
       if (response._tag === "Right" && isSuccess(response.right)) {

@@ -96,10 +96,11 @@ export const make = (schema: string) => {
     from old where a.target in (old.id::text, old.execution)
   ), endpoints as (
     -- The key of a webhook is its endpoint, whose response may quote the webhook.
-    update ${schema}.endpoint e set last_error = null from old where e.id::text = old.key returning e.id
+    update ${schema}.endpoint e set last_error = null from old where e.id::text = old.key
   ), endpoint_entries as (
+    -- The endpoint may have been deleted since.
     update ${schema}.audit a set before = a.before - 'lastError', after = a.after - 'lastError'
-    from endpoints e where a.target = e.id::text
+    from old where a.target = old.key and starts_with(a.act, 'endpoint.')
   )
   update ${schema}.job j set payload = 'null', result = null, progress = null, last_error = null, on_dead = null, key = null,
     history = (select jsonb_agg(h.entry - 'message' order by h.place) from jsonb_array_elements(j.history) with ordinality as h(entry, place)),
