@@ -2,11 +2,12 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Locator } from "playwright-core"
 import { ControlRoom, tokens } from "../journeys/fixtures/ControlRoom.js"
-import { button, query, step, until } from "../journeys/fixtures/OperatorSteps.js"
+import { button, query, said, step, until } from "../journeys/fixtures/OperatorSteps.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 
-// What pages say about queues without a process, keys, erased executions, endpoints, events and causes.
+// What pages say about queues without a process, keys, erased executions, endpoints, events and causes, and what
+// forms send.
 
 const phone = { viewport: { width: 390, height: 844 } }
 const laptop = { viewport: { width: 1440, height: 900 } }
@@ -169,6 +170,60 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           expect(requested.filter((address) => address.includes("token="))).toEqual([])
           expect(yield* step(() => page.locator("main .failure").count())).toBe(0)
         }
+      })
+    )
+
+    it.scoped("saves only the settings of a queue that were changed in the form", () =>
+      Effect.gen(function* () {
+        const { api, enter } = yield* ControlRoom
+        yield* api("PATCH", "queues/default", { maxWorkers: 3 })
+        const page = yield* enter("queues/default")
+        yield* step(async () => {
+          await button(page, "Settings").click()
+          await page.getByLabel("Keep done jobs").fill("12h")
+        })
+        const limits = { rate: { jobs: 50, per: "1s" }, perKey: null, depthCap: null }
+        yield* api("PATCH", "queues/default", { maxWorkers: 4, limits })
+        yield* step(async () => {
+          await page.getByLabel("Maximum queue depth").fill("9000")
+          await button(page, "Save").click()
+          await said(page, "Settings saved")
+        })
+        type Settings = Readonly<Record<string, unknown>> & { readonly name: string }
+        const { queues } = yield* api<{ queues: ReadonlyArray<Settings> }>("GET", "queues")
+        expect(queues.find(({ name }) => name === "default")).toMatchObject({
+          maxWorkers: 4,
+          retainDone: "12h",
+          limits: { ...limits, depthCap: 9000 }
+        })
+      })
+    )
+
+    it.scoped("saves only the fields of a schedule that were changed in the form", () =>
+      Effect.gen(function* () {
+        const { api, enter } = yield* ControlRoom
+        yield* api("POST", "schedules", {
+          name: "tidy",
+          kind: "noop_echo",
+          cron: "0 3 * * *",
+          payload: { deep: false }
+        })
+        const page = yield* enter("schedules")
+        yield* step(async () => {
+          await button(page, "Actions of tidy").click()
+          await button(page, "Edit").click()
+          await page.getByLabel("Expression").fill("0 4 * * *")
+        })
+        yield* api("PATCH", "schedules/tidy", { payload: { deep: true }, overlap: "skip" })
+        yield* step(async () => {
+          await button(page, "Save").click()
+          await said(page, "tidy saved")
+        })
+        expect(yield* api("GET", "schedules/tidy")).toMatchObject({
+          cron: "0 4 * * *",
+          overlap: "skip",
+          payload: { deep: true }
+        })
       })
     )
 
