@@ -6,8 +6,8 @@ import { button, query, said, step, until } from "../journeys/fixtures/OperatorS
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 
-// What pages say about queues without a process, keys, erased executions, endpoints, events and causes, and what
-// forms send.
+// What pages say about queues without a process, keys, erased executions, endpoints, events and causes, what forms send,
+// and what broken links open.
 
 const phone = { viewport: { width: 390, height: 844 } }
 const laptop = { viewport: { width: 1440, height: 900 } }
@@ -224,6 +224,23 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           overlap: "skip",
           payload: { deep: true }
         })
+      })
+    )
+
+    it.scoped("opens links that are not encoded properly, and finds no job by the steps of a path", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        yield* enqueue({ queue: "attic" })
+        const page = yield* enter("jobs/100%")
+        yield* step(async () => {
+          await page.getByRole("heading", { name: "Job not found" }).waitFor()
+          await page.getByText("There is no job 100%.").waitFor()
+          await page.evaluate(`location.hash = "#/queues/50%"`)
+          await page.getByRole("heading", { name: "50%" }).waitFor()
+          await page.evaluate(`location.hash = "#/jobs?search=.."`)
+          await page.getByText("No jobs match this filter.").waitFor()
+        })
+        expect(yield* step(() => page.getByRole("region", { name: "Found by id or key" }).count())).toBe(0)
       })
     )
 
