@@ -244,6 +244,26 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("stays on the page if the service did not end the session", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("overview")
+        yield* step(async () => {
+          await page.route("**/api/v1/session", (route) =>
+            route.request().method() === "DELETE" ? route.abort() : route.continue()
+          )
+          await button(page, "Log out").click()
+          await said(page, "The service is not reachable.")
+        })
+        expect(yield* step(() => page.getByLabel("Token").count())).toBe(0)
+        yield* step(async () => {
+          await page.unroute("**/api/v1/session")
+          await button(page, "Log out").click()
+          await page.getByLabel("Token").waitFor()
+        })
+      })
+    )
+
     it.scoped("has all of its navigation in the window of a laptop", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom
