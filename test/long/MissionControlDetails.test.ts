@@ -2,7 +2,7 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Locator } from "playwright-core"
 import { ControlRoom, tokens } from "../journeys/fixtures/ControlRoom.js"
-import { button, query, said, step, until } from "../journeys/fixtures/OperatorSteps.js"
+import { button, drawer, openActions, query, said, step, until } from "../journeys/fixtures/OperatorSteps.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 
@@ -260,6 +260,48 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await page.unroute("**/api/v1/session")
           await button(page, "Log out").click()
           await page.getByLabel("Token").waitFor()
+        })
+      })
+    )
+
+    it.scoped("says that a proxy responded in place of the service, and keeps what was typed", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const page = yield* enter(`jobs/${yield* enqueue({ queue: "attic" })}`)
+        const form = page.getByRole("dialog", { name: "Edit noop_echo" })
+        yield* step(async () => {
+          await page.route("**/api/v1/jobs/*", (route) =>
+            route.request().method() === "PATCH"
+              ? route.fulfill({ contentType: "text/html", body: "<h1>Log in</h1>" })
+              : route.continue()
+          )
+          await button(page, "Edit").click()
+          await form.getByLabel("Priority").fill("7")
+          await form.getByRole("button", { name: "Save" }).click()
+          await form.getByText("Something else responded in place of the service").waitFor()
+          await page.unroute("**/api/v1/jobs/*")
+          await form.getByRole("button", { name: "Save" }).click()
+          await said(page, "noop_echo saved")
+          await page.getByRole("definition").getByText("7", { exact: true }).waitFor()
+        })
+      })
+    )
+
+    it.scoped("has keyboard shortcuts and the palette beside the recent actions", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("overview")
+        yield* step(async () => {
+          await openActions(page)
+          await drawer(page).waitFor()
+          await page.keyboard.press("g")
+          await page.keyboard.press("q")
+          await page.getByRole("heading", { name: "Queues", level: 1 }).waitFor()
+          await page.keyboard.press("Control+k")
+          await page.getByRole("dialog", { name: "Command palette" }).waitFor()
+          await page.keyboard.press("Escape")
+          await page.getByRole("dialog", { name: "Command palette" }).waitFor({ state: "detached" })
+          await drawer(page).waitFor()
         })
       })
     )
