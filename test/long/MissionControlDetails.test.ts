@@ -287,6 +287,20 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("duplicates no job whose payload the service cannot open", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ queue: "attic" })
+        yield* query([
+          `update nightshift.job set payload = '{"card": {"$sealed": "lost.1.n.abc"}}' where id = $1`,
+          [id]
+        ])
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(() => page.getByText(/sealed with key lost/).waitFor())
+        expect(yield* step(() => button(page, "Duplicate").isDisabled())).toBe(true)
+      })
+    )
+
     it.scoped("has keyboard shortcuts and the palette beside the recent actions", () =>
       Effect.gen(function* () {
         const { enter } = yield* ControlRoom

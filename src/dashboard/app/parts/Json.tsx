@@ -119,6 +119,10 @@ const sealedBy = (value: unknown): { readonly key: string; readonly bytes: numbe
     : undefined
 }
 
+/** Whether a value has sealed values without their content: they cannot be stored again. */
+export const isUnopened = (value: unknown): boolean =>
+  isBranch(value) && ((sealedBy(value) && isBranch(value.$sealed)) || Object.values(value).some(isUnopened))
+
 const Sealed = ({ bytes, by }: { readonly bytes: number; readonly by: string }) => (
   <span class="quiet" title="Only administrators of a service with the key see this value.">
     <span aria-hidden="true">🔒 </span>sealed with key {by}, {bytesText(bytes)}
