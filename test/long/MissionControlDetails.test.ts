@@ -2,11 +2,12 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Locator } from "playwright-core"
 import { ControlRoom, tokens } from "../journeys/fixtures/ControlRoom.js"
-import { button, query, step, until } from "../journeys/fixtures/OperatorSteps.js"
+import { button, drawer, openActions, query, said, step, until } from "../journeys/fixtures/OperatorSteps.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 
-// What pages say about queues without a process, keys, erased executions, endpoints, events and causes.
+// What pages say about queues without a process, keys, erased executions, endpoints, events and causes, what forms send,
+// and what broken links open.
 
 const phone = { viewport: { width: 390, height: 844 } }
 const laptop = { viewport: { width: 1440, height: 900 } }
@@ -169,6 +170,153 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           expect(requested.filter((address) => address.includes("token="))).toEqual([])
           expect(yield* step(() => page.locator("main .failure").count())).toBe(0)
         }
+      })
+    )
+
+    it.scoped("saves only the settings of a queue that were changed in the form", () =>
+      Effect.gen(function* () {
+        const { api, enter } = yield* ControlRoom
+        yield* api("PATCH", "queues/default", { maxWorkers: 3 })
+        const page = yield* enter("queues/default")
+        yield* step(async () => {
+          await button(page, "Settings").click()
+          await page.getByLabel("Keep done jobs").fill("12h")
+        })
+        const limits = { rate: { jobs: 50, per: "1s" }, perKey: null, depthCap: null }
+        yield* api("PATCH", "queues/default", { maxWorkers: 4, limits })
+        yield* step(async () => {
+          await page.getByLabel("Maximum queue depth").fill("9000")
+          await button(page, "Save").click()
+          await said(page, "Settings saved")
+        })
+        type Settings = Readonly<Record<string, unknown>> & { readonly name: string }
+        const { queues } = yield* api<{ queues: ReadonlyArray<Settings> }>("GET", "queues")
+        expect(queues.find(({ name }) => name === "default")).toMatchObject({
+          maxWorkers: 4,
+          retainDone: "12h",
+          limits: { ...limits, depthCap: 9000 }
+        })
+      })
+    )
+
+    it.scoped("saves only the fields of a schedule that were changed in the form", () =>
+      Effect.gen(function* () {
+        const { api, enter } = yield* ControlRoom
+        yield* api("POST", "schedules", {
+          name: "tidy",
+          kind: "noop_echo",
+          cron: "0 3 * * *",
+          payload: { deep: false }
+        })
+        const page = yield* enter("schedules")
+        yield* step(async () => {
+          await button(page, "Actions of tidy").click()
+          await button(page, "Edit").click()
+          await page.getByLabel("Expression").fill("0 4 * * *")
+        })
+        yield* api("PATCH", "schedules/tidy", { payload: { deep: true }, overlap: "skip" })
+        yield* step(async () => {
+          await button(page, "Save").click()
+          await said(page, "tidy saved")
+        })
+        expect(yield* api("GET", "schedules/tidy")).toMatchObject({
+          cron: "0 4 * * *",
+          overlap: "skip",
+          payload: { deep: true }
+        })
+      })
+    )
+
+    it.scoped("opens links that are not encoded properly, and finds no job by the steps of a path", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        yield* enqueue({ queue: "attic" })
+        const page = yield* enter("jobs/100%")
+        yield* step(async () => {
+          await page.getByRole("heading", { name: "Job not found" }).waitFor()
+          await page.getByText("There is no job 100%.").waitFor()
+          await page.evaluate(`location.hash = "#/queues/50%"`)
+          await page.getByRole("heading", { name: "50%" }).waitFor()
+          await page.evaluate(`location.hash = "#/jobs?search=.."`)
+          await page.getByText("No jobs match this filter.").waitFor()
+        })
+        expect(yield* step(() => page.getByRole("region", { name: "Found by id or key" }).count())).toBe(0)
+      })
+    )
+
+    it.scoped("stays on the page if the service did not end the session", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("overview")
+        yield* step(async () => {
+          await page.route("**/api/v1/session", (route) =>
+            route.request().method() === "DELETE" ? route.abort() : route.continue()
+          )
+          await button(page, "Log out").click()
+          await said(page, "The service is not reachable.")
+        })
+        expect(yield* step(() => page.getByLabel("Token").count())).toBe(0)
+        yield* step(async () => {
+          await page.unroute("**/api/v1/session")
+          await button(page, "Log out").click()
+          await page.getByLabel("Token").waitFor()
+        })
+      })
+    )
+
+    it.scoped("says that a proxy responded in place of the service, and keeps what was typed", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const page = yield* enter(`jobs/${yield* enqueue({ queue: "attic" })}`)
+        const form = page.getByRole("dialog", { name: "Edit noop_echo" })
+        yield* step(async () => {
+          await page.route("**/api/v1/jobs/*", (route) =>
+            route.request().method() === "PATCH"
+              ? route.fulfill({ contentType: "text/html", body: "<h1>Log in</h1>" })
+              : route.continue()
+          )
+          await button(page, "Edit").click()
+          await form.getByLabel("Priority").fill("7")
+          await form.getByRole("button", { name: "Save" }).click()
+          await form.getByText("Something else responded in place of the service").waitFor()
+          await page.unroute("**/api/v1/jobs/*")
+          await form.getByRole("button", { name: "Save" }).click()
+          await said(page, "noop_echo saved")
+          await page.getByRole("definition").getByText("7", { exact: true }).waitFor()
+        })
+      })
+    )
+
+    it.scoped("duplicates no job whose payload the service cannot open", () =>
+      Effect.gen(function* () {
+        const { enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ queue: "attic" })
+        yield* query([
+          `update nightshift.job set payload = '{"card": {"$sealed": "lost.1.n.abc"}}' where id = $1`,
+          [id]
+        ])
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(() => page.getByText(/sealed with key lost/).waitFor())
+        expect(yield* step(() => button(page, "Duplicate").isDisabled())).toBe(true)
+      })
+    )
+
+    it.scoped("has keyboard shortcuts and the palette beside the recent actions", () =>
+      Effect.gen(function* () {
+        const { enter } = yield* ControlRoom
+        const page = yield* enter("overview")
+        yield* step(async () => {
+          await openActions(page)
+          await drawer(page).waitFor()
+          await page.keyboard.press("g")
+          await page.keyboard.press("q")
+          await page.getByRole("heading", { name: "Queues", level: 1 }).waitFor()
+          await page.keyboard.press("Control+k")
+          await page.getByRole("dialog", { name: "Command palette" }).waitFor()
+          await page.keyboard.press("Escape")
+          await page.getByRole("dialog", { name: "Command palette" }).waitFor({ state: "detached" })
+          await drawer(page).waitFor()
+        })
       })
     )
 

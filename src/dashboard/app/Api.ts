@@ -56,6 +56,17 @@ const unreachable = (message = "The service is not reachable."): ApiError => {
   return new ApiError(0, "Unreachable", message, undefined)
 }
 
+const jsonOf = async <A>(response: Response): Promise<A> => {
+  try {
+    return (await response.json()) as A
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw unreachable(
+      "Something else responded in place of the service, such as the login page of a proxy. Reload the page."
+    )
+  }
+}
+
 /** Whether the server closed a connection without reading the request, for example because it was frozen meanwhile. */
 const isUnread = ({ status, tag }: ApiError): boolean => status === 408 && tag === "Unreadable"
 
@@ -125,8 +136,9 @@ const send = async <A>(
   }
   if (response.status === 401 && login === logins) onUnauthorized()
   if (response.ok) {
+    const answer = response.status === 204 ? (undefined as A) : await jsonOf<A>(response)
     onReach("service")
-    return response.status === 204 ? (undefined as A) : ((await response.json()) as A)
+    return answer
   }
   const refusal = await refusalOf(response)
   if (isUnread(refusal)) throw unreachable()

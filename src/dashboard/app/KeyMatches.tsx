@@ -3,9 +3,12 @@ import { useResource } from "./Resource"
 import { to } from "./Route"
 import type { Job } from "./Views"
 
+/** Browsers resolve these as steps of a path, so the request would be for all jobs. */
+const steps: ReadonlyArray<string> = [".", ".."]
+
 /** Jobs with this id, dedupe key or key. They are found at once, however long the search of all jobs takes. */
 export const useKeyMatches = (text: string | undefined): ReadonlyArray<Job> => {
-  const path = text === undefined ? undefined : `jobs/find/${encodeURIComponent(text)}`
+  const path = text === undefined || steps.includes(text) ? undefined : `jobs/find/${encodeURIComponent(text)}`
   const found = useResource<{ jobs: ReadonlyArray<Job> }>(path)
   return path !== undefined && found.path === path ? (found.data?.jobs ?? []) : []
 }

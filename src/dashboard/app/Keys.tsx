@@ -57,7 +57,7 @@ export const useKeys = () => {
         event.preventDefault()
         return event.target.blur()
       }
-      const isOverlaid = document.querySelector("dialog[open]") !== null
+      const isOverlaid = document.querySelector("dialog:modal") !== null
       if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
         event.preventDefault()
         // A form that is open stays open.

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
+import { changedFields } from "./ChangedFields"
 import { SaveForm } from "./parts/SaveForm"
 import { showToast } from "./parts/Toasts"
 import type { Queue } from "./Views"
@@ -28,7 +29,7 @@ const text = (given: string | undefined) => (given === undefined || given.trim()
 
 const number = (given: string | undefined) => (text(given) === null ? null : Number(given))
 
-const bodyOf = (fields: Fields, backoffEnabled: boolean) => {
+const settingsOf = (fields: Fields, backoffEnabled: boolean) => {
   const jobs = number(fields.rateJobs)
   const concurrency = number(fields.keyConcurrency)
   return {
@@ -43,6 +44,14 @@ const bodyOf = (fields: Fields, backoffEnabled: boolean) => {
     }
   }
 }
+
+type Settings = ReturnType<typeof settingsOf>
+
+const bodyOf = (now: Settings, opened: Settings) => ({
+  ...changedFields(now, opened),
+  backoff: changedFields(now.backoff, opened.backoff),
+  limits: changedFields(now.limits, opened.limits)
+})
 
 type Label = readonly [field: string, label: string, hint: string, type?: "duration"]
 
@@ -69,8 +78,10 @@ const labels: Readonly<Record<"room" | "retries" | "limits", ReadonlyArray<Label
 export const QueueForm = ({ onSaved, queue }: { queue: Queue; onSaved: () => void }) => {
   const [fields, setFields] = useState<Fields>(() => fieldsOf(queue))
   const [backoffEnabled, setBackoffEnabled] = useState(queue.backoff.enabled)
+  const [opened] = useState(() => settingsOf(fields, backoffEnabled))
   const save = async () => {
-    await Api.patch(`queues/${encodeURIComponent(queue.name)}`, bodyOf(fields, backoffEnabled))
+    const body = bodyOf(settingsOf(fields, backoffEnabled), opened)
+    await Api.patch(`queues/${encodeURIComponent(queue.name)}`, body)
     showToast(`Settings saved`)
     onSaved()
   }

@@ -10,12 +10,21 @@ export interface Route {
   readonly query: URLSearchParams
 }
 
+/** Decodes a word of a path. A broken link has words that are not encoded properly; they are kept as they are. */
+const decoded = (word: string): string => {
+  try {
+    return decodeURIComponent(word)
+  } catch {
+    return word
+  }
+}
+
 export const read = (hash: string): Route => {
   const [given = "", query = ""] = hash.replace(/^#\/?/, "").split("?")
   const words = given
     .split("/")
     .filter((word) => word !== "")
-    .map(decodeURIComponent)
+    .map(decoded)
   const [first, cell] = words
   const isOther = first === "cells" && cell !== undefined
   // The token of a login link is not a filter: it must not reach the URL of a request.

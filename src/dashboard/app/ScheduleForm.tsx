@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks"
 import * as Api from "./Api"
+import { changedFields } from "./ChangedFields"
 import { KindSuggestions, PayloadEditor } from "./PayloadEditor"
 import { ForceOption } from "./parts/ForceOption"
 import { SaveForm } from "./parts/SaveForm"
@@ -15,6 +16,16 @@ const missedText = (missed: unknown) =>
 /** Whether the text is the maximum of "run all". */
 const isLimit = (missed: string) => missed !== "one" && missed !== "none"
 const usualMissed = "7"
+
+type Fields = Readonly<Record<"name" | "kind" | "cron" | "timezone" | "overlap" | "missed" | "payload", string>>
+
+const bodyOf = ({ cron, kind, missed, overlap, timezone }: Fields) => ({
+  kind,
+  cron,
+  timezone,
+  overlap,
+  missed: missedOf(missed)
+})
 
 interface Read {
   readonly timezone: string
@@ -65,15 +76,20 @@ export const ScheduleForm = ({ onSaved, schedule }: { schedule: Schedule | undef
   const set = (field: keyof typeof fields) => (event: { currentTarget: { value: string } }) =>
     change({ [field]: event.currentTarget.value })
 
+  const [opened] = useState(fields)
   const save = async () => {
-    const { cron, kind, name, overlap, timezone } = fields
     // Validates only: the text itself is sent, see Api.Typed.
     JSON.parse(fields.payload)
+    const forced = force ? { force } : {}
     const typed = { payload: fields.payload }
-    const body = { kind, cron, timezone, overlap, missed: missedOf(fields.missed), ...(force ? { force } : {}) }
-    if (schedule === undefined) await Api.post("schedules", { name, ...body }, typed)
-    else await Api.patch(`schedules/${encodeURIComponent(schedule.name)}`, body, typed)
-    showToast(schedule === undefined ? `${name} created` : `${name} saved`)
+    if (schedule === undefined) await Api.post("schedules", { ...bodyOf(fields), name: fields.name, ...forced }, typed)
+    else
+      await Api.patch(
+        `schedules/${encodeURIComponent(schedule.name)}`,
+        { ...changedFields(bodyOf(fields), bodyOf(opened)), ...forced },
+        fields.payload === opened.payload ? {} : typed
+      )
+    showToast(schedule === undefined ? `${fields.name} created` : `${fields.name} saved`)
     onSaved()
   }
 

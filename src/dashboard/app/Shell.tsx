@@ -9,7 +9,7 @@ import { Palette } from "./Palette"
 import { places } from "./Places"
 import { Mark } from "./parts/Mark"
 import { Age, span, useTick } from "./parts/Time"
-import { Toasts } from "./parts/Toasts"
+import { showError, Toasts } from "./parts/Toasts"
 import { go, type Route, shownCell, to } from "./Route"
 import { appLogin, logOut, useAt, useEnvironment, useFleet } from "./Session"
 import * as Theme from "./Theme"
@@ -142,7 +142,8 @@ export const Shell = ({
   useTitle()
   const here = route.path[0] ?? "overview"
   useEffect(() => setOpen(false), [route])
-  const leave = () => void logOut().finally(onLeave)
+  // If it fails, the session goes on: the login form would say otherwise.
+  const leave = () => void logOut().then(onLeave, showError)
   return (
     <div
       class={`shell ${open ? "open" : ""} ${trouble === undefined ? "" : "offline"} ${environment === null ? "" : "named"}`}

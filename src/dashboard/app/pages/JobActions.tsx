@@ -5,6 +5,7 @@ import { useCommands } from "../Commands"
 import { type Act, actNames, acts, doneWords, isFor, isWaiting, notFor, phrase } from "../JobActs"
 import { Dialog } from "../parts/Dialog"
 import { useGuard } from "../parts/Guard"
+import { isUnopened } from "../parts/Json"
 import { SaveForm } from "../parts/SaveForm"
 import { showError, showToast } from "../parts/Toasts"
 import { go, to } from "../Route"
@@ -45,6 +46,7 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
   const [deleting, setDeleting] = useState(false)
   const guard = useGuard(job.state)
   const isErased = erasedAtOf(job.meta) !== undefined
+  const isSealed = isUnopened(job.payload)
 
   const act = (name: "cancel" | "requeue" | "run-now") => {
     const done = name === "cancel" && job.state === "running" ? "asked to stop" : doneWords[name]
@@ -104,7 +106,12 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
         Edit
       </button>
       {button("cancel", "danger")}
-      <button type="button" disabled={isErased} onClick={guard(() => copy().catch(showError))}>
+      <button
+        type="button"
+        disabled={isErased || isSealed}
+        title={isSealed ? "The service has no key that opens the payload." : undefined}
+        onClick={guard(() => copy().catch(showError))}
+      >
         Duplicate
       </button>
       {button("delete", "danger")}

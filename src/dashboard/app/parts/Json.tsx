@@ -1,5 +1,6 @@
 import { useMemo, useState } from "preact/hooks"
 import { shownJson } from "../DirectionMarks"
+import { read } from "../Route"
 import { bytesText } from "../Views"
 import { Card } from "./Card"
 import { CopyButton } from "./Snippet"
@@ -118,6 +119,10 @@ const sealedBy = (value: unknown): { readonly key: string; readonly bytes: numbe
     : undefined
 }
 
+/** Whether a value has sealed values without their content: they cannot be stored again. */
+export const isUnopened = (value: unknown): boolean =>
+  isBranch(value) && ((sealedBy(value) && isBranch(value.$sealed)) || Object.values(value).some(isUnopened))
+
 const Sealed = ({ bytes, by }: { readonly bytes: number; readonly by: string }) => (
   <span class="quiet" title="Only administrators of a service with the key see this value.">
     <span aria-hidden="true">🔒 </span>sealed with key {by}, {bytesText(bytes)}
@@ -139,7 +144,7 @@ export const JsonCard = ({ name, value }: { readonly name: string; readonly valu
 
 /** Saves JSON as a file that is named after the page. */
 const download = (label: string, text: string) => {
-  const page = decodeURIComponent(location.hash.split("?")[0]?.split("/").at(-1) ?? "")
+  const page = read(location.hash).path.at(-1) ?? ""
   const link = document.createElement("a")
   link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }))
   link.download = `${page.replace(/[^\w.-]+/g, "-").slice(0, 80)}-${label}.json`
