@@ -30,7 +30,7 @@ export const command = Command.make({
     ),
     app: Input.optional(
       Input.file,
-      "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules`, `limits` and `log`."
+      "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules`, `limits`, `log` and `codec`."
     )
   },
   examples: {
