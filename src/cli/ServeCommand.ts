@@ -26,11 +26,11 @@ export const command = Command.make({
     port: CommonOptions.port,
     queues: Input.optional(
       Input.text,
-      "Comma-separated queues to serve, or `none` to run no jobs (default: `default` and the queues of the app's kinds and the async bots)."
+      "Comma-separated queues to serve, or `none` to run no jobs (default: `default`, the queues of the app and its kinds, the targets of its routes, and the queues of the bots file)."
     ),
     app: Input.optional(
       Input.file,
-      "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules`, `limits` and `log`."
+      "JavaScript or TypeScript module that exports `handlers` and optionally `layer`, `queues`, `routes`, `schedules`, `limits`, `log` and `codec`."
     )
   },
   examples: {

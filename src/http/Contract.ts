@@ -41,10 +41,10 @@ export const pageQuery = {
   limit: WireText.optional(
     Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, pageLimits.max)).annotations({
       ...WireText.withMessage(`must be a whole number from 1 to ${pageLimits.max}`),
-      jsonSchema: { type: "integer", minimum: 1, maximum: pageLimits.max }
+      jsonSchema: { type: "integer", minimum: 1, maximum: pageLimits.max, description: "Page size." }
     })
   ),
-  cursor: WireText.optional(WireText.Text)
+  cursor: WireText.optional(WireText.Text.annotations({ description: "The `next` of the previous page." }))
 }
 
 export const idPath = Schema.Struct({ id: Schema.String })

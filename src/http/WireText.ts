@@ -8,7 +8,10 @@ const faultOf = (text: string): string | undefined =>
   Either.getOrElse(Either.flip(jsonText(text, maxParameterBytes)), () => undefined)
 
 /** Text that is safe to use in a query. */
-export const Text = Schema.String.annotations({ message: () => "must be text" }).pipe(Schema.filter(faultOf))
+export const Text = Schema.String.annotations({ message: () => "must be text" }).pipe(
+  // Without `jsonSchema`, the API description leaves out the descriptions of fields.
+  Schema.filter(faultOf, { jsonSchema: {} })
+)
 
 /** A subject, which the queue checks. */
 export const Subject: typeof Text = Text.annotations({

@@ -19,7 +19,7 @@ export const settings = {
     {
       key: "NIGHTSHIFT_QUEUES",
       about:
-        "Queues that this process serves, separated by commas. `none` serves no queue: the process runs no jobs. If unset, `serve` uses `default` and the queues of the app's kinds and the async bots."
+        "Queues that this process serves, separated by commas. `none` serves no queue: the process runs no jobs. If unset, `serve` uses `default`, the queues of the app and its kinds, the targets of its routes, and the queues of the bots file."
     },
     readQueues
   ),

@@ -67,6 +67,21 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
     })
   )
 
+  it.effect("describes every field of a job filter, as a parameter and in a body", () =>
+    Effect.gen(function* () {
+      const { components, paths } = JSON.parse(yield* document)
+      const properties: Readonly<Record<string, { readonly description?: string }>> =
+        components.schemas.JobFilter.properties
+      const { parameters } = paths["/api/v1/jobs"].get as Operation
+      for (const [name, { description }] of Object.entries(properties)) {
+        expect(description, name).toMatch(/^(Finished |Dead )?[Jj]obs /)
+        expect(parameters, name).toContainEqual(
+          expect.objectContaining({ name, description: expect.stringContaining("obs ") })
+        )
+      }
+    })
+  )
+
   it.effect("allows anonymous callers only to log in", () =>
     Effect.gen(function* () {
       const all = yield* operations

@@ -85,7 +85,7 @@ const erase = (given: {
   })
 
 export const command = QueueCommand.make({
-  about: "Erase what jobs, executions, events, batches, schedules and uploads hold of a subject.",
+  about: "Erase the data of a subject from jobs, executions, events, batches, schedules and uploads.",
   options: {
     subject: Input.required(Input.text, "Whose data, as it was passed to enqueue, start and publish: customer:42."),
     dryRun: Input.flag("Only show what is stored."),
@@ -103,7 +103,7 @@ export const command = QueueCommand.make({
     reason: Operator.reason
   },
   examples: {
-    "nightshift erase --subject customer:42": "show what is stored of a customer",
+    "nightshift erase --subject customer:42": "show what is stored about a customer",
     "nightshift erase --subject customer:42 --yes --reason 'request 1234'": "erase it"
   },
   run: ({ dryRun, reason, subject, yes, ...given }) =>

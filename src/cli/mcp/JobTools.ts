@@ -191,11 +191,11 @@ const deadGroups = Tool.tool(
     const found = (await ask("GET", Tool.path("jobs/groups", { queue }))) as GroupsView
     const shown = found.groups.slice(0, 20)
     return {
-      head: `${found.groups.length} groups among ${found.looked} dead jobs${found.sampled ? ", older ones not examined" : ""}; ${shown.length} shown.`,
+      head: `${counted(found.groups.length, "group")} among ${counted(found.looked, "dead job")}${found.sampled ? ", older ones not examined" : ""}; ${shown.length} shown.`,
       data: shown
         .map(
           ({ count, filter, firstAt, lastAt, sample }) =>
-            `- ${count} jobs, first ${when(firstAt, now())}, last ${when(lastAt, now())}, as ${sample.id}${sample.error === null ? "" : `: ${firstLine(sample.error)}`}\n  filter ${json(filter)}`
+            `- ${counted(count, "job")}, first ${when(firstAt, now())}, last ${when(lastAt, now())}, as ${sample.id}${sample.error === null ? "" : `: ${firstLine(sample.error)}`}\n  filter ${json(filter)}`
         )
         .join("\n"),
       next:

@@ -34,7 +34,7 @@ const executions = Tool.tool(
       data: page.executions
         .map(({ createdAt, execution, failedStep, lastError, state, stepsDone, waits }) => {
           const waiting = waits.map((wait) => waitText(wait, now())).join(", ")
-          return `${line(execution)} ${state}, ${stepsDone} steps done, started ${when(createdAt, now())}${waiting === "" ? "" : `, waits for ${waiting}`}${failedStep === null ? "" : `, failed in ${line(failedStep)}`}${lastError === null ? "" : `, error: ${firstLine(lastError)}`}`
+          return `${line(execution)} ${state}, ${counted(stepsDone, "step")} done, started ${when(createdAt, now())}${waiting === "" ? "" : `, waits for ${waiting}`}${failedStep === null ? "" : `, failed in ${line(failedStep)}`}${lastError === null ? "" : `, error: ${firstLine(lastError)}`}`
         })
         .join("\n"),
       next: moreAt(page.next) ?? "execution with an id."

@@ -88,7 +88,7 @@ export const group = HttpApiGroup.make("erase").add(
     .addSuccess(Schema.Union(ErasedView, FoundView))
     .annotateContext(
       about(
-        "Erase the data of a subject for some seconds: what its jobs, executions, events, batches, schedules and uploads hold. States, counts and times of jobs stay. Repeat the request until it is done. A dry run counts what is stored."
+        "Erase the data of a subject from jobs, executions, events, batches, schedules and uploads. States, counts and times of jobs stay. A request ends after some seconds: repeat it until `done` is true. A dry run counts what is stored."
       )
     )
 )
