@@ -12,6 +12,9 @@ import {
   stateOf
 } from "../core/StoredJob.js"
 
+/** The column `result`, in a list: the driver reads the null of SQL, which is no result, like that of JSON. */
+export const resultColumn = "case when j.result is not null then jsonb_build_array(j.result) end as result"
+
 export interface StoredJobRow {
   readonly id: JobId
   readonly queue: string
@@ -28,7 +31,7 @@ export interface StoredJobRow {
   readonly dedupe_scope: DedupeScope | null
   readonly pod_id: string | null
   readonly on_dead: unknown
-  readonly result: unknown
+  readonly result: readonly [unknown] | null
   readonly progress: unknown
   readonly last_error: string | null
   readonly history: unknown
@@ -80,7 +83,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     finishedAt: instant(row.finished_at),
     cancelRequestedAt: instant(row.cancel_requested_at),
     onDead: row.on_dead === null || row.on_dead === computed ? undefined : decodeFollowUp(row.on_dead),
-    result: row.result ?? undefined,
+    result: row.result?.[0],
     progress: row.progress ?? undefined,
     lastError,
     history: row.history === null ? [] : decodeHistory(row.history),

@@ -27,6 +27,13 @@ export const finalizeLaws = (law: Law): void => {
     })
   )
 
+  law("done: the result null is a result", (line) =>
+    Effect.gen(function* () {
+      expect((yield* line.end(yield* line.run(), End.Done({ result: "null" }))).result).toBeNull()
+      expect((yield* line.end(yield* line.run(), ends.done)).result).toBeUndefined()
+    })
+  )
+
   law("dead: its history entry may use another word than its reason", (line) =>
     Effect.gen(function* () {
       const usual = yield* line.end(yield* line.run(), ends.cancelled)

@@ -1,4 +1,5 @@
 import { instant, millis } from "../../database/SqlInstant.js"
+import { resultColumn } from "../StoredJobRow.js"
 import { isLinked, openWait } from "./JournalSql.js"
 
 // Statements about the children of executions.
@@ -41,7 +42,7 @@ export const make = (schema: string) => ({
 
   children: `
   select l.name, l.position, l.child, l.owned, j.kind, j.dedupe_key, j.woken, j.status,
-    coalesce(j.dead_reason, j.dying) as dead_reason, j.cancel_requested_at is not null as cancelled, j.result, j.last_error, ${millis("j.run_at")} as run_at,
+    coalesce(j.dead_reason, j.dying) as dead_reason, j.cancel_requested_at is not null as cancelled, ${resultColumn}, j.last_error, ${millis("j.run_at")} as run_at,
     ${millis("j.created_at")} as created_at, ${millis("j.finished_at")} as finished_at,
     array(select d.kind from ${schema}.workflow_deferred d
       where j.woken is not null and d.execution = j.dedupe_key${openWait}) as waits

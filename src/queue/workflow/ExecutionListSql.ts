@@ -1,4 +1,5 @@
 import { instant, millis } from "../../database/SqlInstant.js"
+import { resultColumn } from "../StoredJobRow.js"
 import { maxSortedJobs } from "../search/JobSort.js"
 import { maxCountedParts, waitingKinds } from "./Execution.js"
 import { type ExecutionSort, executionSortFields, maxStateCounts } from "./ExecutionPage.js"
@@ -9,7 +10,7 @@ import { openWait as open, waits } from "./JournalSql.js"
 export const executionColumns = (
   schema: string
 ): string => `j.id, j.dedupe_key as execution, j.kind as workflow, j.version,
-  j.queue, j.status, coalesce(j.dead_reason, j.dying) as dead_reason, j.woken, j.payload, j.result, j.last_error, j.attempt, j.crash_count,
+  j.queue, j.status, coalesce(j.dead_reason, j.dying) as dead_reason, j.woken, j.payload, ${resultColumn}, j.last_error, j.attempt, j.crash_count,
   ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at, ${millis("j.updated_at")} as updated_at,
   ${millis("j.finished_at")} as finished_at, j.cancel_requested_at is not null as cancelled,
   (select jsonb_build_array(l.continued, l.release) from ${schema}.workflow_lifetime l where l.job_id = j.id) as lifetime,

@@ -69,7 +69,7 @@ export interface ExecutionRow {
   readonly dead_reason: DeadReason | null
   readonly woken: number
   readonly payload: unknown
-  readonly result: unknown
+  readonly result: readonly [unknown] | null
   readonly last_error: string | null
   readonly run_at: number
   readonly created_at: number
@@ -114,7 +114,7 @@ export const toSummary = (row: ExecutionRow, now: number): ExecutionSummary => {
     ),
     reason,
     payload: row.payload,
-    result: row.result ?? undefined,
+    result: row.result?.[0],
     lastError: row.last_error ?? undefined,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
@@ -144,7 +144,7 @@ export interface ChildRow {
   readonly run_at: number | null
   /** Kinds of the open waits, if the child is an execution. */
   readonly waits: ReadonlyArray<WaitKind>
-  readonly result: unknown
+  readonly result: readonly [unknown] | null
   readonly last_error: string | null
   readonly created_at: number | null
   readonly finished_at: number | null
@@ -170,7 +170,7 @@ export const toChild = (row: ChildRow, now: number): Child => ({
           execution: row.woken === null ? undefined : (row.dedupe_key ?? undefined),
           state: stateOfChild(row, row.status, now),
           reason: row.dead_reason ?? undefined,
-          result: row.result ?? undefined,
+          result: row.result?.[0],
           lastError: row.last_error ?? undefined,
           createdAt: row.created_at ?? 0,
           finishedAt: row.finished_at ?? undefined
