@@ -200,7 +200,12 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
       const reload = Effect.gen(function* () {
         const kinds = new Set(registry.keys())
         const declared = yield* BotsFile.load({ database: options.database, kinds })
-        const problems = [...newAsyncBots(asyncAtStart, declared), ...changedPushes(options.declared, declared)]
+        const isGone = declared === none && registered.bots.size + registered.sources.size > 0
+        const problems = [
+          ...(isGone ? ["the file no longer exists. Empty it instead, to stop all bots"] : []),
+          ...newAsyncBots(asyncAtStart, declared),
+          ...changedPushes(options.declared, declared)
+        ]
         if (problems.length > 0) return yield* new BotsFile.BotsFileInvalid({ file: BotsFile.fileOf(config), problems })
         registered = yield* register(declared)
         return declared

@@ -1,5 +1,7 @@
+import { rmSync } from "node:fs"
 import * as Http from "node:http"
 import * as Net from "node:net"
+import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
@@ -85,6 +87,10 @@ describe("bots without a database", () => {
       writeBots(cwd, "bots: { helper: { handler: eco, requireAuth: false } }")
       yield* pod.signal("SIGHUP")
       yield* pod.said(/could not reload the bots file.*did you mean echo/)
+      expect(said((yield* say).json)).toBe("hello")
+      rmSync(join(cwd, "bots.yaml"))
+      yield* pod.signal("SIGHUP")
+      yield* pod.said(/could not reload the bots file.*no longer exists/)
       expect(said((yield* say).json)).toBe("hello")
       writeBots(cwd, "bots: { helper: { handler: echo } }")
       yield* pod.signal("SIGHUP")
