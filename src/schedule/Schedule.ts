@@ -1,7 +1,6 @@
 import { Either, Schema } from "effect"
 import { type Kind, defaults as kindDefaults } from "../core/Kind.js"
-import { digestOf } from "../database/SubjectText.js"
-import { defaults } from "./ScheduleDefinition.js"
+import { defaults, digestOfSubject } from "./ScheduleDefinition.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
 import type { Schedule, ScheduleDefinition, ScheduleSettings } from "./ScheduleSettings.js"
 
@@ -38,8 +37,8 @@ export const ofKind = (
       missed: missed ?? defaults.missed,
       paused: paused ?? defaults.paused,
       queue: queue ?? (kind.routed ? undefined : kind.queue),
+      subject: digestOfSubject(subject),
       // A kind that is not registered has the default as well.
-      subject: subject === undefined ? undefined : digestOf(subject),
       attempts: attempts ?? (kind.attempts === kindDefaults.attempts ? undefined : kind.attempts)
     }))
   )

@@ -1,6 +1,8 @@
 import { Either, Predicate } from "effect"
 import * as Storable from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
+import type { SubjectDigest } from "../core/Subject.js"
+import { digestOf, subjectCharacters } from "../database/SubjectText.js"
 import * as Expression from "./Expression.js"
 import { maxMissedRuns } from "./Policies.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
@@ -26,14 +28,21 @@ const faultOfMissed = (missed: Missed) =>
     ? at("missed.all", Storable.faultOfWhole(missed.all, 1, maxMissedRuns))
     : at("missed", got(missed === "one" || missed === "none", '"one", "none" or { all: 7 }', missed))
 
+const faultOfSubject = (subject: string) => Storable.faultOfText(subject, subjectCharacters)
+
+/** The digest of a subject. An invalid subject stays as it is, and `admit` refuses it. */
+export const digestOfSubject = (subject: string | undefined): SubjectDigest | undefined =>
+  subject === undefined || faultOfSubject(subject) !== undefined ? subject : digestOf(subject)
+
 /** Programs in JavaScript may pass values of other types. */
 const faultOf = (definition: ScheduleDefinition): Fault | undefined => {
-  const { kind, attempts, cron, missed, name, overlap, paused, payload, queue, timezone } = definition
+  const { kind, attempts, cron, missed, name, overlap, paused, payload, queue, subject, timezone } = definition
   return (
     at("name", Storable.isPlainName(name) ? undefined : Storable.plainNameRule) ??
     at("kind", Storable.faultOfText(kind, limits.nameCharacters)) ??
     at("queue", queue === undefined || Storable.isPlainName(queue) ? undefined : Storable.plainNameRule) ??
     at("attempts", attempts === undefined ? undefined : Storable.faultOfWhole(attempts, 1, limits.attempts)) ??
+    at("subject", subject === undefined ? undefined : faultOfSubject(subject)) ??
     at("cron", got(typeof cron === "string", "a string", cron)) ??
     at("timezone", got(typeof timezone === "string", "a string", timezone)) ??
     at("overlap", got(overlap === "allow" || overlap === "skip", '"allow" or "skip"', overlap)) ??

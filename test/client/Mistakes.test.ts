@@ -50,6 +50,8 @@ describe("a mistake in a call is reported by it", () => {
     expect(await put({ timezone: 2 })).toBe('Schedule "s": timezone must be a string, got 2.')
     expect(await put({ overlap: "none" })).toBe('Schedule "s": overlap must be "allow" or "skip", got "none".')
     expect(await put({ missed: "all" })).toBe('Schedule "s": missed must be "one", "none" or { all: 7 }, got "all".')
+    expect(await put({ subject: "" })).toBe('Schedule "s": subject must not be empty.')
+    expect(await put({ subject: 5 })).toBe('Schedule "s": subject must be a string, got 5.')
     expect(await put({ paused: "no" })).toBe('Schedule "s": paused must be true or false, got "no".')
   })
 

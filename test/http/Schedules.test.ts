@@ -286,6 +286,7 @@ describe.each(backends)("on %s, /api/v1/schedules", (_, layer) => {
         ["cron", { cron: 5 }, /must be text/],
         ["timezone", { timezone: "Mars/Olympus" }, /IANA/],
         ["timezone", { timezone: "+01:00" }, /IANA/],
+        ["subject", { subject: "" }, /must not be empty/],
         ["overlap", { overlap: "maybe" }, /"allow" or "skip"/],
         ["missed", { missed: "all" }, /"one", "none" or/],
         ["missed", { missed: { all: 0 } }, /"one", "none" or/],

@@ -3,7 +3,6 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Effect, Either, type Layer, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
-import { digestOf } from "../../database/SubjectText.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import type { Queue } from "../../queue/Queue.js"
@@ -11,7 +10,7 @@ import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { JobSearch } from "../../queue/search/JobSearch.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import { Overlap } from "../../schedule/Policies.js"
-import { defaults, expressionOf } from "../../schedule/ScheduleDefinition.js"
+import { defaults, digestOfSubject, expressionOf } from "../../schedule/ScheduleDefinition.js"
 import { trigger } from "../../schedule/ScheduledJobs.js"
 import { Schedules } from "../../schedule/Schedules.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
@@ -230,7 +229,7 @@ export const layer: Layer.Layer<
                 ...given,
                 queue: queue ?? undefined,
                 attempts: attempts ?? undefined,
-                subject: subject === undefined ? undefined : digestOf(subject)
+                subject: digestOfSubject(subject)
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleView.summaryOf(after) })))
             return yield* shown(made)
