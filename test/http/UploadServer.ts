@@ -103,6 +103,7 @@ export const client = (workspace: Workspace = acme) =>
       list: ask("GET", path, { token }),
       content: (id: string, headers: Record<string, string> = {}) =>
         ask("GET", `${path}/${id}/content`, { token, headers }),
+      head: (id: string, headers: Record<string, string>) => ask("HEAD", `${path}/${id}/content`, { token, headers }),
       ack: (id: string) => ask("POST", `${path}/${id}/ack`, { token })
     }
   })

@@ -85,7 +85,7 @@ onSharedServers(backends, "files", (it) => {
 
   it.effect("are fetched in ranges", () =>
     Effect.gen(function* () {
-      const { content, upload } = yield* client()
+      const { content, head, upload } = yield* client()
       const [id = ""] = idsOf(yield* upload({ content: "0123456789" }))
       const part = (range: string, more = {}) => content(id, { range, ...more })
       expect(yield* part("bytes=2-4")).toMatchObject({
@@ -112,6 +112,10 @@ onSharedServers(backends, "files", (it) => {
         expect(yield* part(nonsense)).toMatchObject({ status: 200, text: "0123456789" })
       }
       const tag = `"${sha256("0123456789")}"`
+      expect(yield* head(id, { range: "bytes=2-4" })).toMatchObject({
+        status: 200,
+        headers: { "content-length": "10" }
+      })
       expect(yield* part("bytes=2-4", { "if-range": tag })).toMatchObject({ status: 206 })
       expect(yield* part("bytes=2-4", { "if-range": '"another"' })).toMatchObject({ status: 200 })
     })

@@ -27,10 +27,10 @@ export const readRange = (header: string | undefined, size: number): ByteRange |
 
 const tagOf = ({ sha256 }: Upload) => `"${sha256}"`
 
-/** Ignores the range if `If-Range` names another version of the content. */
-const rangeOf = ({ headers }: HttpServerRequest.HttpServerRequest, upload: Upload) => {
+/** Ignores the range of a HEAD (RFC 9110, 14.2), and if `If-Range` names another version of the content. */
+const rangeOf = ({ headers, method }: HttpServerRequest.HttpServerRequest, upload: Upload) => {
   const condition = headers["if-range"]
-  return condition === undefined || condition === tagOf(upload)
+  return method === "GET" && (condition === undefined || condition === tagOf(upload))
     ? readRange(headers.range, upload.size)
     : ("all" as const)
 }
