@@ -219,6 +219,10 @@ describe("every command", () => {
             sent: [{ endpoint, outcome: "enqueued" }]
           })
           yield* json("endpoints resend", endpoint, "--dry-run")
+          const since = ["--since", "2026-01-31T09:00:00Z"]
+          expect(yield* Effect.flip(printed("endpoints", "enable", endpoint, ...since))).toMatchObject({
+            message: "Use --since with --resend."
+          })
           expect(yield* json("endpoints enable", endpoint)).toMatchObject({ standing: "healthy" })
           yield* json("endpoints delete", endpoint)
           expect(yield* json("queues pause", "default")).toMatchObject({ paused: true })

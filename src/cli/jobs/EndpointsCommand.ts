@@ -183,6 +183,7 @@ const enable = QueueCommand.make({
   },
   run: ({ id, json, reason, resend, since }) =>
     Effect.gen(function* () {
+      if (since !== undefined && !resend) return yield* new UsageError({ message: "Use --since with --resend." })
       const acts = yield* EndpointsRoutes.audited
       const { after } = yield* acts.enable(id, true)
       if (resend) return yield* resendFailed(id, since, json, false)
