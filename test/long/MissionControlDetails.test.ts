@@ -235,6 +235,12 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* step(async () => {
           await page.getByRole("heading", { name: "Job not found" }).waitFor()
           await page.getByText("There is no job 100%.").waitFor()
+          await page.evaluate(`location.hash = "#/events/a%2Fb"`)
+          await page.getByRole("heading", { name: "Event not found" }).waitFor()
+          await page.getByText("There is no event a/b. It was deleted, or its retention has passed.").waitFor()
+          await page.evaluate(`location.hash = "#/endpoints/100%"`)
+          await page.getByRole("heading", { name: "Endpoint not found" }).waitFor()
+          await page.getByText("There is no endpoint 100%. It was deleted.").waitFor()
           await page.evaluate(`location.hash = "#/queues/50%"`)
           await page.getByRole("heading", { name: "50%" }).waitFor()
           await page.evaluate(`location.hash = "#/jobs?search=.."`)

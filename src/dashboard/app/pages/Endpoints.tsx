@@ -19,6 +19,7 @@ import { type Route, to } from "../Route"
 import { useMayAct } from "../Session"
 import { announce } from "../Undo"
 import type { ActedJob, Endpoint, Job, JobPage } from "../Views"
+import { Gone } from "./NotFound"
 
 const Standing = ({ of }: { readonly of: Endpoint }) => (
   <span class={of.standing === "healthy" ? "chip" : "chip bad"}>{of.standing}</span>
@@ -201,7 +202,7 @@ const EnableDialog = (props: { readonly onClose: () => void; readonly onEnable: 
 
 /** One endpoint: its standing, and what was sent to it. */
 export const EndpointPage = ({ id, route }: { readonly id: string; readonly route: Route }) => {
-  const endpoint = useResource<Endpoint>(`endpoints/${id}`, { every: sendsEvery })
+  const endpoint = useResource<Endpoint>(`endpoints/${encodeURIComponent(id)}`, { every: sendsEvery })
   const mayAct = useMayAct()
   const [open, setOpen] = useState<"enable" | "resend">()
   const close = () => setOpen(undefined)
@@ -211,6 +212,7 @@ export const EndpointPage = ({ id, route }: { readonly id: string; readonly rout
       showToast(isEnabled ? "Endpoint enabled" : "Endpoint disabled")
       endpoint.reload()
     })
+  if (endpoint.error?.status === 404) return <Gone what="endpoint" id={id} list="endpoints" />
   const buttons = ({ standing }: Endpoint) => (
     <>
       <button type="button" onClick={() => setOpen("resend")}>

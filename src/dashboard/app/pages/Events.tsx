@@ -15,6 +15,7 @@ import { useResource } from "../Resource"
 import { type Route, to } from "../Route"
 import { useMayAct } from "../Session"
 import type { EventDetails, PublishedEvent } from "../Views"
+import { Gone } from "./NotFound"
 
 /** The job of one subscriber, with a button that sends the event again. */
 const JobRow = (props: {
@@ -56,7 +57,8 @@ const JobRow = (props: {
 
 /** One event: its data, who received it, and the state of each job. */
 export const Event = ({ id }: { readonly id: string }) => {
-  const event = useResource<EventDetails>(`published/${id}`, { every: 3_000 })
+  const event = useResource<EventDetails>(`published/${encodeURIComponent(id)}`, { every: 3_000 })
+  if (event.error?.status === 404) return <Gone what="event" id={id} list="events" />
   return (
     <Shown of={event}>
       {(data) => (

@@ -12,16 +12,21 @@ export const NotFound = () => (
   </>
 )
 
-/** Shown instead of a job or an execution that does not exist. */
-export const Gone = (props: { readonly what: "job" | "execution"; readonly id: string; readonly list: string }) => {
+/** Shown instead of something that does not exist. */
+export const Gone = (props: {
+  readonly what: "job" | "execution" | "event" | "endpoint"
+  readonly id: string
+  readonly list: string
+}) => {
   const fleet = useFleet()
   const at = useAt()
   const others = fleet?.cells.filter((name) => name !== fleet.shown) ?? []
   return (
     <>
-      <Head title={`${props.what === "job" ? "Job" : "Execution"} not found`} />
+      <Head title={`${props.what.charAt(0).toUpperCase()}${props.what.slice(1)} not found`} />
       <Empty>
-        There is no {props.what} <span class="mono">{props.id}</span>. It was deleted, or its retention has passed.{" "}
+        There is no {props.what} <span class="mono">{props.id}</span>. It was deleted
+        {props.what === "endpoint" ? "" : ", or its retention has passed"}.{" "}
         <a href={to(props.list)}>Show all {props.what}s</a>
         {others.length === 0 ? null : (
           <p>
