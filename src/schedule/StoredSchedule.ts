@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto"
 import { Either, Struct } from "effect"
+import { canonicalJson } from "../core/CanonicalJson.js"
 import type { SubjectDigest } from "../core/Subject.js"
 import * as Definition from "./ScheduleDefinition.js"
 import type { InvalidSchedule } from "./ScheduleErrors.js"
@@ -78,17 +79,9 @@ const fingerprintOf = (definition: ScheduleDefinition): string =>
     .update(JSON.stringify([definition.name, ...hashed(definition).map((field) => definition[field] ?? null)]))
     .digest("hex")
 
-const sorted = (_: string, value: unknown): unknown =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
-    : value
-
-/**
- * Returns the same text for values that are equal as `jsonb`. Undefined if the value is not JSON; validation rejects it
- * later with a reason.
- */
+/** Undefined if the value is not JSON; validation rejects it later with a reason. */
 const canonical = (value: unknown): string | undefined =>
-  Either.getOrUndefined(Either.try(() => JSON.stringify(value ?? null, sorted)))
+  Either.getOrUndefined(Either.try(() => canonicalJson(value ?? null)))
 
 const differs = (a: ScheduleDefinition, b: ScheduleDefinition) => (field: ScheduleField) =>
   canonical(a[field]) !== canonical(b[field])

@@ -1,4 +1,5 @@
 import { Effect, Either } from "effect"
+import { canonicalJson } from "../core/CanonicalJson.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/StoredJob.js"
 import type { DatabaseUnavailable } from "../database/DatabaseError.js"
@@ -11,14 +12,6 @@ import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import { sealedFollowUp, sealedJobs, sealedNow } from "./SealedJobs.js"
 import { after, all, lifted, type Sealer, type Soon, sealing } from "./Sealer.js"
-
-/** JSON with the fields of objects in one order. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_, field: unknown) =>
-    typeof field === "object" && field !== null && !Array.isArray(field)
-      ? Object.fromEntries(Object.entries(field).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : field
-  )
 
 /**
  * Stores jobs whose values are sealed. A job with an id of the caller may exist with the same content, which the store cannot
@@ -35,7 +28,7 @@ export const storing =
       return Effect.gen(function* () {
         const found = yield* Effect.mapError(search.get(id), () => error)
         const { fault, value } = yield* lifted(() => sealer.attempt(found.payload))
-        const isSame = fault === undefined && canonical(value) === canonical(JSON.parse(JSON.stringify(given.payload)))
+        const isSame = fault === undefined && canonicalJson(value) === canonicalJson(given.payload)
         if (!isSame || sealed[index]?.payload === found.payload) return yield* Effect.fail(error)
         const next = sealed.map((job, place) => (place === index ? { ...job, payload: found.payload } : job))
         return yield* attempt(next)

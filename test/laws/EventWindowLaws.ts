@@ -233,6 +233,17 @@ export const eventWindowLaws = (law: Law): void => {
     })
   )
 
+  law("are one for equal objects, whatever the order of their keys", (line) =>
+    Effect.gen(function* () {
+      yield* subscribe(line)
+      yield* publish(line, { n: 1, customer: { id: 7, name: "Ada" } })
+      yield* publish(line, { n: 2, customer: { name: "Ada", id: 7 } })
+      yield* publish(line, { n: 3, customer: { name: "Grace", id: 7 } })
+      yield* closed(line)
+      expect(yield* joined(line)).toEqual([[1, 2], [3]])
+    })
+  )
+
   law("listed as subscriptions say how they are joined", (line) =>
     Effect.gen(function* () {
       yield* subscribe(line)

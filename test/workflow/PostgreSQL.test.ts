@@ -303,7 +303,10 @@ it("a stream is read while it is written, each chunk once and in order, and fast
 it("the code gets a result with the same order of keys in its first run and in a replay", async () => {
   const seen: Array<unknown> = []
   const order = workflow("keys", settings, async (_, step) => {
-    const stock = await step.run("count", () => ({ table: 1, desk: 2, bed: [{ size: 3, by: 4, é: 5 }], zero: -0 }))
+    const bed = [{ size: 3, by: 4, é: 5 }]
+    // Their order as UTF-16 is not that as bytes.
+    const rare = { "\u{10000}": 6, "\ue000a": 7 }
+    const stock = await step.run("count", () => ({ table: 1, desk: 2, bed, zero: -0, ...rare }))
     const zero = await step.run("zero", () => -0)
     seen.push([JSON.stringify(stock), 1 / zero])
     await step.sleep("nap", "150ms")
@@ -311,7 +314,7 @@ it("the code gets a result with the same order of keys in its first run and in a
   await using _ = await worker(shift, { handlers: [order] })
   const run = await shift.start(order, { id: "A" })
   await run.result(patience)
-  const json = '{"bed":[{"by":4,"é":5,"size":3}],"desk":2,"zero":0,"table":1}'
+  const json = '{"bed":[{"by":4,"é":5,"size":3}],"desk":2,"zero":0,"\ue000a":7,"\u{10000}":6,"table":1}'
   expect(seen).toEqual([
     [json, Number.POSITIVE_INFINITY],
     [json, Number.POSITIVE_INFINITY]

@@ -37,6 +37,10 @@ export class Buffer extends Uint8Array {
   static byteLength(given) {
     return typeof given === "string" ? readers.utf8(given).length : given.byteLength
   }
+  static compare(left, right) {
+    const place = left.findIndex((byte, at) => byte !== right[at])
+    return Math.sign(place < 0 ? left.length - right.length : left[place] - (right[place] ?? -1))
+  }
   static isBuffer(given) {
     return given instanceof Buffer
   }

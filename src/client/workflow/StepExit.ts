@@ -1,4 +1,5 @@
 import { Either, Predicate } from "effect"
+import { inStoredOrder } from "../../core/CanonicalJson.js"
 import * as ErrorText from "../../core/ErrorText.js"
 import * as Outcome from "../../core/Outcome.js"
 import { jsonText, storableText } from "../../core/Storable.js"
@@ -23,17 +24,6 @@ const maxNameCharacters = 256
 
 /** A result that JSON cannot express. A retry would have the same result. */
 export class Unstorable extends TypeError {}
-
-/** The order in which PostgreSQL stores keys: by their length, then by their bytes. */
-const byLength = (a: string, b: string): number =>
-  Buffer.byteLength(a) - Buffer.byteLength(b) || Buffer.compare(Buffer.from(a), Buffer.from(b))
-
-const inStoredOrder = (json: unknown): unknown => {
-  if (typeof json !== "object" || json === null) return json
-  if (Array.isArray(json)) return json.map(inStoredOrder)
-  const entries = Object.entries(json).sort(([a], [b]) => byLength(a, b))
-  return Object.fromEntries(entries.map(([key, value]) => [key, inStoredOrder(value)]))
-}
 
 /** The value after PostgreSQL has stored it as JSON, so that the first run sees the same value as a replay. */
 export const ofValue = (value: unknown): Stored => {

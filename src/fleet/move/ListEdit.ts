@@ -1,4 +1,5 @@
 import { isMap, isScalar, parseDocument } from "yaml"
+import { canonicalJson } from "../../core/CanonicalJson.js"
 
 // Changes the cells of queues in the text of a fleet, and nothing else: comments and the layout of other lines stay.
 
@@ -33,14 +34,6 @@ const expected = (text: string, queue: string, cells: ReadonlyArray<string>): un
   return { ...value, queues: { ...value.queues, [queue]: declared(cells) } }
 }
 
-/** Compares objects whatever the order of their keys. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_, part: unknown) =>
-    typeof part === "object" && part !== null && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part
-  )
-
 const replaced = (text: string, queue: string, cells: ReadonlyArray<string>): string | undefined => {
   const document = parseDocument(text, { logLevel: "silent" })
   const queues = document.get("queues", true)
@@ -72,7 +65,7 @@ const replaced = (text: string, queue: string, cells: ReadonlyArray<string>): st
 /** Places a queue in other cells. Undefined if the text has a form that cannot be changed safely. */
 export const edit = (text: string, queue: string, cells: ReadonlyArray<string>): Edited | undefined => {
   const after = replaced(text, queue, cells)
-  return after !== undefined && canonical(valueOf(after)) === canonical(expected(text, queue, cells))
+  return after !== undefined && canonicalJson(valueOf(after)) === canonicalJson(expected(text, queue, cells))
     ? { text: after, lines: difference(text, after) }
     : undefined
 }

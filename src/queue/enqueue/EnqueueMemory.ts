@@ -1,4 +1,5 @@
 import { Either } from "effect"
+import { canonicalJson } from "../../core/CanonicalJson.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
 import { JobIdTaken, QueueFull } from "../JobErrors.js"
 import { blank, type JobRow } from "../JobRowMemory.js"
@@ -9,20 +10,12 @@ import { deduplicated, type Enqueued, enqueued } from "../Queue.js"
 type Table = typeof JobTable.Service
 type CapOf = (queue: string) => number | undefined
 
-/** JSON with sorted keys: equal text for values that `jsonb` treats as equal. */
-const canonical = (json: string): string =>
-  JSON.stringify(JSON.parse(json), (_, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : value
-  )
-
 /** Compares what a job does, not when or how urgently it runs, which may have been edited since. */
 const sameContent = (row: JobRow, job: StampedJob): boolean =>
   row.queue === job.queue &&
   row.kind === job.kind &&
   row.version === job.version &&
-  canonical(row.payload) === canonical(job.payload)
+  canonicalJson(JSON.parse(row.payload)) === canonicalJson(JSON.parse(job.payload))
 
 export const newRow = (job: StampedJob, now: number): JobRow => ({
   id: job.id,

@@ -1,4 +1,5 @@
 import { Array as Arrays } from "effect"
+import { canonicalJson } from "../../core/CanonicalJson.js"
 import type { JobId } from "../../core/Ids.js"
 import { type SubjectDigest, subjectMeta } from "../../core/Subject.js"
 import type { NewJob } from "../NewJob.js"
@@ -31,7 +32,7 @@ export interface Part {
 export const of = (event: Event, kind: string, { by }: Window): WindowedEvent => ({
   event,
   kind,
-  bucket: JSON.stringify([
+  bucket: canonicalJson([
     event.name,
     kind,
     event.key ?? null,
