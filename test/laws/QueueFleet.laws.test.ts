@@ -1,4 +1,5 @@
 import { Context, Effect, Layer, Redacted } from "effect"
+import { Pods } from "../../src/cluster/Pods.js"
 import * as PodsPg from "../../src/cluster/PodsPg.js"
 import * as CellTag from "../../src/core/CellTag.js"
 import * as Listener from "../../src/database/Listener.js"
@@ -48,7 +49,10 @@ const services = () =>
     )
   ) as unknown as Layer.Layer<CellServices>
 
-/** What the chapters below do not use through the fleet: those of one cell. A transaction is tried in both. */
+/**
+ * What the chapters below do not use through the fleet: those of one cell. A transaction is tried in both, and a process is in
+ * both.
+ */
 const ofOneCell = Layer.effectContext(
   Effect.gen(function* () {
     const cells = yield* Cells
@@ -58,7 +62,15 @@ const ofOneCell = Layer.effectContext(
       Effect.catchAll(inOne?.(effect) ?? Effect.die("no cell"), (error) =>
         String(error).includes("is in another cell") ? (inTwo?.(effect) ?? Effect.die("no cell")) : Effect.fail(error)
       ) as never
-    return Context.add(first.services as unknown as Context.Context<Ports>, Transactions, { run, runHandler: run })
+    const [pods, others] = [Context.get(first.services, Pods), Context.get(second.services, Pods)]
+    return Context.make(Pods, {
+      ...pods,
+      beat: (...given) => Effect.zipRight(others.beat(...given), pods.beat(...given)),
+      leave: (id) => Effect.zipRight(others.leave(id), pods.leave(id))
+    }).pipe(
+      (both) => Context.merge(first.services as unknown as Context.Context<Ports>, both),
+      Context.add(Transactions, { run, runHandler: run })
+    )
   })
 )
 
