@@ -6,7 +6,7 @@ import { all, plain, read, render, root, section } from "./markdown.mjs"
 const documentOf = (file) => read(readFileSync(join(root, file), "utf8"))
 const asset = (name) => readFileSync(new URL(`assets/${name}`, import.meta.url), "utf8")
 
-/** Rows of the table in docs/operate/speed.md, including the one in which Nightshift is slower. */
+/** Rows of the table in docs/operate/speed.md, including one in which Nightshift is slower. */
 const rows = [
   "drain 30,000 jobs",
   "enqueue one by one, 256 callers: promises",
