@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { untilClosed } from "../core/Registration.js"
@@ -13,8 +14,14 @@ import { Listener } from "./Listener.js"
 export class Hints extends Context.Tag("nightshift/database/Hints")<
   Hints,
   {
+    /** Differs between processes. A subject that names it shows who sent the hint. */
+    readonly sender: string
+
     /** Sends a hint to all processes, including this one. Inside a transaction it is sent on commit. */
     readonly publish: (topic: string, subject: string) => Effect.Effect<void, DatabaseError>
+
+    /** Calls the listeners of this process only. */
+    readonly tell: (topic: string, subject: string) => void
 
     /**
      * Calls the listener for each hint on a topic until the Scope closes. The subject is undefined when hints may
@@ -33,7 +40,9 @@ export class Hints extends Context.Tag("nightshift/database/Hints")<
   static readonly layerLocal: Layer.Layer<Hints> = Layer.sync(Hints, () => {
     const { call, subscribe } = makeSubscribers()
     return {
+      sender: makeSender(),
       publish: (topic, subject) => Effect.sync(() => call(topic, subject)),
+      tell: call,
       subscribe,
       connected: Effect.succeed(true)
     }
@@ -71,6 +80,8 @@ export class Hints extends Context.Tag("nightshift/database/Hints")<
         )
 
       return {
+        sender: makeSender(),
+        tell: call,
         publish: (topic, subject) =>
           Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) => {
             if (Option.isSome(outer)) return inTransaction(topic, subject)
@@ -88,6 +99,8 @@ export class Hints extends Context.Tag("nightshift/database/Hints")<
     })
   )
 }
+
+const makeSender = () => randomBytes(6).toString("hex")
 
 const makeSubscribers = () => {
   // One wrapper per registration, so that a function registered twice is called twice and removed once per Scope.

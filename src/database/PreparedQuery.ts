@@ -33,7 +33,7 @@ export class PreparedQuery extends pg.Query {
   private received: Description = { fields: [] }
 
   constructor(
-    config: pg.QueryArrayConfig & { readonly name: string },
+    config: pg.QueryConfig & { readonly name: string },
     private readonly descriptions: Map<string, Description>
   ) {
     super(config)

@@ -119,10 +119,11 @@ export const clientClass = ({
         const alone = this.getTransactionStatus() === "I"
         // A lost name inside a transaction would abort it, so a pooler must not see one there.
         const name = this.pooled && !alone ? undefined : names.of(text)
-        const named = name === undefined ? query : this.named(name, text, query)
+        const given = rest.slice(0, -1)
+        const asked = name === undefined ? [query, ...given] : [this.prepared(name, text, query, given[0])]
         const sent = performance.now()
         this.sent(text, sent)
-        return plain(named, ...rest.slice(0, -1), (...answer: ReadonlyArray<unknown>) => {
+        return plain(...asked, (...answer: ReadonlyArray<unknown>) => {
           const now = performance.now()
           this.answered(now)
           listener(operationOf(text), now - sent)
@@ -136,10 +137,9 @@ export const clientClass = ({
       this.query = send as typeof this.query
     }
 
-    private named(name: string, text: string, query: unknown): object {
-      if (typeof query === "string") return { name, text }
-      const config = { ...Object(query), name }
-      return config.rowMode === "array" ? new PreparedQuery(config, this.descriptions) : config
+    private prepared(name: string, text: string, query: unknown, values: unknown): PreparedQuery {
+      const config = typeof query === "string" ? { text } : Object(query)
+      return new PreparedQuery({ values, ...config, name }, this.descriptions)
     }
 
     private sent(text: string, now: number): void {

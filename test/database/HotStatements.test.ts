@@ -40,10 +40,17 @@ describe("hot statements", () => {
 
   it.scopedLive("ask for the description of their result once per connection", () =>
     Effect.gen(function* () {
-      const { direct } = yield* Database
-      const runs = Effect.forEach([7, 8, 0, 9], (n) => direct.rows(described, [n, JSON.stringify({ n })]))
-      const { descriptions, value } = yield* descriptionsOf(runs)
-      expect(value).toEqual([[[7, { n: 7 }, null]], [[8, { n: 8 }, null]], [], [[9, { n: 9 }, null]]])
+      const { direct, sql } = yield* Database
+      const valuesOf = (n: number) => [n, JSON.stringify({ n })]
+      const runs = Effect.forEach([7, 8, 0, 9], (n) => direct.rows(described, valuesOf(n)))
+      const objects = Effect.forEach([5, 0, 6], (n) => sql.unsafe(described, valuesOf(n)))
+      const { descriptions, value } = yield* descriptionsOf(Effect.all([runs, objects]))
+      expect(value[0]).toEqual([[[7, { n: 7 }, null]], [[8, { n: 8 }, null]], [], [[9, { n: 9 }, null]]])
+      expect(value[1]).toEqual([
+        [{ number: 5, json: { n: 5 }, nothing: null }],
+        [],
+        [{ number: 6, json: { n: 6 }, nothing: null }]
+      ])
       expect(descriptions).toBe(1)
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )

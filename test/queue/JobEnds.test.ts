@@ -94,7 +94,8 @@ const announcedIn = ({ hints }: { readonly hints: typeof Hints.Service }, count:
     const all = yield* Deferred.make<void>()
     const ids = new Set<string>()
     yield* hints.subscribe("awaited", (subject) => {
-      for (const id of subject?.split(",") ?? []) ids.add(id)
+      const [, ...announced] = subject?.split(",") ?? []
+      for (const id of announced) ids.add(id)
       if (ids.size >= count) Deferred.unsafeDone(all, Effect.void)
     })
     return Deferred.await(all)
@@ -148,6 +149,32 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
       )
       expect(ended.value).toMatchObject({ id: awaited, state: "done", result: "late" })
       expect(ended.notifications).toBe(1)
+    })
+  )
+
+  it.scoped("need no notification of the ends of their own process, unless a caller elsewhere waits too", () =>
+    Effect.gen(function* () {
+      const [own, other] = [yield* process(byNotification), yield* process(byNotification)]
+      const endOf = (name: string, isAwaitedElsewhere: boolean) =>
+        Effect.gen(function* () {
+          const [id] = yield* stored(own.queue, name, 1)
+          const [run] = yield* claimed(own.queue, name, 1)
+          if (id === undefined || run === undefined) return yield* Effect.dieMessage("one was stored")
+          const announced = yield* announcedIn(other, 1)
+          const waiters = [yield* Effect.fork(own.search.await(id))]
+          yield* announced
+          if (isAwaitedElsewhere) {
+            const announcedHere = yield* announcedIn(own, 1)
+            waiters.push(yield* Effect.fork(other.search.await(id)))
+            yield* announcedHere
+          }
+          const joined = Effect.forEach(waiters, (waiter) => Fiber.join(waiter))
+          const ended = yield* statementsOf(Effect.zipRight(own.queue.finalize([doneWith(run, name)]), joined))
+          expect(ended.value).toEqual(waiters.map(() => expect.objectContaining({ id, result: name })))
+          return ended.notifications
+        })
+      expect(yield* endOf("own", false)).toBe(0)
+      expect(yield* endOf("both", true)).toBe(1)
     })
   )
 

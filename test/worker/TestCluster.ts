@@ -158,7 +158,14 @@ export const hire = (options: CampOptions = {}): Effect.Effect<CampPod, never, P
       reachable(Queues, { ...queues, ...options.settings?.(queues) }, line),
       RateLimitsMemory.layer
     )
-    const pollingOnly = { publish: () => Effect.void, subscribe: () => Effect.void, connected: Effect.succeed(false) }
+    const ignore = () => Effect.void
+    const pollingOnly = {
+      sender: "",
+      publish: ignore,
+      tell: () => {},
+      subscribe: ignore,
+      connected: Effect.succeed(false)
+    }
     const hints = Layer.succeed(Hints, options.pollingOnly === true ? pollingOnly : Context.get(context, Hints))
     const configs = Layer.mergeAll(
       Layer.succeed(WorkerConfig, {

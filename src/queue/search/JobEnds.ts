@@ -4,9 +4,11 @@ import type { StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import type { Hints } from "../../database/Hints.js"
+import { hot, named, opaque } from "../../database/Statements.js"
 import type { AttemptEnd } from "../AttemptEnd.js"
 import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
+import * as SqlArrays from "../SqlArrays.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import * as JobWaits from "./JobWaits.js"
 
@@ -16,6 +18,13 @@ export const topics = { awaited: "awaited", changed: "ended" }
 type Waiters = JobWaits.Waiters<undefined, StoredJob, JobNotFound | DatabaseError>
 
 type Found = { readonly awaited: JobId } & (StoredJobRow | { readonly id: null })
+
+const endedJobs = (schema: string) => `
+  select awaited.id as awaited, j.*
+  from unnest(${opaque("$1::uuid[]")}) as awaited(id)
+  -- One lookup per job: a plan that is prepared for many would read the whole table.
+  left join lateral (select ${storedColumns} from ${schema}.job j where j.id = awaited.id limit 1) j on true
+  where j.id is null or j.status in ('done', 'dead')`
 
 /** The ends of jobs that callers of any process await. */
 export class JobEnds extends Context.Tag("nightshift/queue/JobEnds")<
@@ -36,8 +45,7 @@ export class JobEnds extends Context.Tag("nightshift/queue/JobEnds")<
 
 const make = Effect.gen(function* () {
   const { schema, sql } = yield* Database
-  const table = sql(`${schema}.job`)
-  const columns = sql.literal(storedColumns)
+  const statements = named("job", { awaitedEnds: hot(endedJobs(schema)) })
   const clock = yield* Effect.clock
   const scope = yield* Effect.scope
   const changes = yield* JobWaits.makeChanges(topics)
@@ -48,10 +56,7 @@ const make = Effect.gen(function* () {
 
   const read = (waiters: Waiters) => {
     const ids = [...waiters.keys()]
-    return mapErrors(
-      sql<Found>`select awaited.id as awaited, ${columns} from unnest(${ids}::uuid[]) as awaited (id)
-        left join ${table} j on j.id = awaited.id where j.id is null or j.status in ('done', 'dead')`
-    ).pipe(
+    return mapErrors(sql.unsafe<Found>(statements.awaitedEnds, [SqlArrays.ofPlain(ids)])).pipe(
       Effect.match({
         onFailure: (error) => {
           for (const id of ids) answer(waiters, id, Exit.fail(error))
@@ -81,8 +86,8 @@ const make = Effect.gen(function* () {
       if (changes.isEmpty()) return Effect.void
       const ids = changes.awaited(ends.flatMap(({ end, id }) => (end._tag !== "Suspended" ? [id] : [])))
       if (ids.length === 0) return Effect.void
-      const published = changes.publish(ids)
-      return inTransaction ? published : Effect.asVoid(Effect.forkIn(published, scope))
+      if (inTransaction) return changes.publishOnCommit(ids)
+      return Effect.asVoid(Effect.forkIn(changes.publish(ids), scope))
     }
   } satisfies typeof JobEnds.Service
 })

@@ -7,11 +7,17 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 
 // A process announces the jobs that its callers wait for, and a process that changes one of them answers. Changes that no
-// caller awaits cost nothing. All waiting callers of a process share one loop and its queries. Announcements are hints: a
+// caller awaits cost nothing, and those that only callers of the same process await need no notification. All waiting callers of a process share one loop and its queries. Announcements are hints: a
 // job may change before its announcement arrives, or without a worker, so the loop also polls.
 
 /** Ids per hint: PostgreSQL limits a notification to 8,000 bytes. */
 const idsPerHint = 200
+
+/**
+ * A caller has waited this long, in milliseconds, before its job is announced to other processes. A job that ends earlier in
+ * this process needs no announcement, and one that ends earlier elsewhere is found when the announced jobs are read again.
+ */
+const announceAfter = 5
 
 /** Announcements are repeated this often, for processes that started in the meantime, and expire after two misses. */
 const announceEvery = Duration.toMillis("30 seconds")
@@ -38,8 +44,33 @@ export class EndPolling extends Context.Reference<EndPolling>()("nightshift/queu
 const inParts = <A>(all: ReadonlyArray<A>, size: number): ReadonlyArray<ReadonlyArray<A>> =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, part) => all.slice(part * size, (part + 1) * size))
 
-const publishOn = (hints: typeof Hints.Service, topic: string, ids: ReadonlyArray<JobId>) =>
-  Effect.forEach(inParts(ids, idsPerHint), (part) => hints.publish(topic, part.join(",")), { discard: true })
+/** Calls `send` with subjects of hints that name the jobs. */
+const inSubjects = <E>(ids: ReadonlyArray<string>, send: (subject: string) => Effect.Effect<void, E>) =>
+  Effect.forEach(inParts(ids, idsPerHint), (part) => send(part.join(",")), { discard: true })
+
+/** Announced jobs, and when they were announced. Oldest first. */
+class Announced {
+  private readonly all = new Map<JobId, number>()
+
+  get size(): number {
+    return this.all.size
+  }
+
+  has(id: JobId): boolean {
+    return this.all.has(id)
+  }
+
+  add(ids: ReadonlyArray<JobId>, now: number): void {
+    for (const id of ids) {
+      this.all.delete(id)
+      this.all.set(id, now)
+    }
+    for (const [id, at] of this.all) {
+      if (now - at < forgetAfter && this.all.size <= maxAnnounced) break
+      this.all.delete(id)
+    }
+  }
+}
 
 /** Tells the callers of all processes about changes of the jobs that they wait for. */
 export interface JobChanges {
@@ -47,10 +78,16 @@ export interface JobChanges {
   readonly awaited: (ids: ReadonlyArray<JobId>) => ReadonlyArray<JobId>
   /** Whether no caller waits for any job. */
   readonly isEmpty: () => boolean
+  /** Tells the callers of all processes, but sends a notification only if there are some in other processes. */
   readonly publish: (ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
+  /** Tells the callers of all processes when the transaction commits. */
+  readonly publishOnCommit: (ids: ReadonlyArray<JobId>) => Effect.Effect<void, DatabaseError>
 }
 
-/** `awaited` is the topic of announcements, `changed` that of the answers. The subject of both is a list of job ids. */
+/**
+ * `awaited` is the topic of announcements, `changed` that of the answers. The subject of both is a list of job ids, in
+ * announcements after the sender.
+ */
 export const makeChanges = (topics: {
   readonly awaited: string
   readonly changed: string
@@ -58,24 +95,27 @@ export const makeChanges = (topics: {
   Effect.gen(function* () {
     const hints = yield* Hints
     const clock = yield* Effect.clock
-    /** Jobs that callers of any process await, and when that was announced. Oldest first. */
-    const announced = new Map<JobId, number>()
+    const [here, elsewhere] = [new Announced(), new Announced()]
     yield* hints.subscribe(topics.awaited, (subject = "") => {
-      const now = steadyMillis(clock)
-      for (const id of subject.split(",") as Array<JobId>) {
-        if (!isId(id)) continue
-        announced.delete(id)
-        announced.set(id, now)
-      }
-      for (const [id, at] of announced) {
-        if (now - at < forgetAfter && announced.size <= maxAnnounced) break
-        announced.delete(id)
-      }
+      const names = subject.split(",")
+      // Releases that do not name the sender may be other processes.
+      const announced = names[0] === hints.sender ? here : elsewhere
+      announced.add(names.filter(isId) as Array<JobId>, steadyMillis(clock))
     })
+    const publishOnCommit = (ids: ReadonlyArray<JobId>) =>
+      inSubjects(ids, (subject) => hints.publish(topics.changed, subject))
     return {
-      awaited: (ids) => ids.filter((id) => announced.has(id)),
-      isEmpty: () => announced.size === 0,
-      publish: (ids) => publishOn(hints, topics.changed, ids)
+      awaited: (ids) => ids.filter((id) => here.has(id) || elsewhere.has(id)),
+      isEmpty: () => here.size + elsewhere.size === 0,
+      publish: (ids) => {
+        const own = ids.filter((id) => !elsewhere.has(id))
+        const others = ids.filter((id) => elsewhere.has(id))
+        return Effect.zipRight(
+          inSubjects(own, (subject) => Effect.sync(() => hints.tell(topics.changed, subject))),
+          publishOnCommit(others)
+        )
+      },
+      publishOnCommit
     }
   })
 
@@ -113,7 +153,9 @@ export const make = <Request, A, E>(options: {
     const waiters = new Map<JobId, Set<Waiter<Request, A, E>>>()
     /** Jobs that have not been read since a caller began to wait, or since their change was signalled. */
     const unread = new Set<JobId>()
+    /** Jobs to announce, all of them at `announceAt`. */
     const unannounced = new Set<JobId>()
+    let announceAt = Number.POSITIVE_INFINITY
     /** Jobs announced since `announcedAt`. A caller that waits for one of them again does not announce it again. */
     const known = new Set<JobId>()
     let isAnnouncing = false
@@ -123,6 +165,11 @@ export const make = <Request, A, E>(options: {
     let nextPoll = Number.NEGATIVE_INFINITY
     let announcedAt = steadyMillis(clock)
 
+    const announceBy = (id: JobId, at: number) => {
+      unannounced.add(id)
+      announceAt = Math.min(announceAt, at)
+    }
+
     const changed = (subject: string | undefined) => {
       // Without a subject hints may have been missed, and so may announcements of this process.
       const ids = subject === undefined ? [...waiters.keys()] : (subject.split(",") as Array<JobId>)
@@ -130,7 +177,7 @@ export const make = <Request, A, E>(options: {
       for (const id of ids) {
         if (!waiters.has(id)) continue
         unread.add(id)
-        if (subject === undefined) unannounced.add(id)
+        if (subject === undefined) announceBy(id, Number.NEGATIVE_INFINITY)
       }
       if (unread.size > 0) latch.open()
     }
@@ -152,7 +199,9 @@ export const make = <Request, A, E>(options: {
     /** Announces jobs and reads them again: a job may have changed in between. Meanwhile the loop reads other jobs. */
     const announce = (ids: ReadonlyArray<JobId>) => {
       isAnnouncing = true
-      return Effect.forEach(options.announcedOn, (topic) => Effect.ignore(publishOn(hints, topic, ids))).pipe(
+      const send = (topic: string) =>
+        inSubjects(ids, (subject) => hints.publish(topic, `${hints.sender},${subject}`)).pipe(Effect.ignore)
+      return Effect.forEach(options.announcedOn, send).pipe(
         Effect.ensuring(
           Effect.sync(() => {
             isAnnouncing = false
@@ -167,17 +216,21 @@ export const make = <Request, A, E>(options: {
     const pass = Effect.gen(function* () {
       latch.close()
       const now = yield* steadyNow
-      const isPoll = now >= nextPoll || unread.size === 0
+      const isDue = () => !isAnnouncing && announceAt <= now
+      const isPoll = now >= nextPoll || (unread.size === 0 && !isDue())
       const ids = isPoll ? [...waiters.keys()] : [...unread]
       unread.clear()
       yield* read(ids)
       if (now - announcedAt >= announceEvery) {
         announcedAt = now
         known.clear()
-        for (const id of waiters.keys()) unannounced.add(id)
+        for (const id of waiters.keys()) announceBy(id, now)
       }
-      const fresh = isAnnouncing ? [] : [...unannounced].filter((id) => waiters.has(id))
-      if (!isAnnouncing) unannounced.clear()
+      const fresh = isDue() ? [...unannounced].filter((id) => waiters.has(id)) : []
+      if (isDue()) {
+        unannounced.clear()
+        announceAt = Number.POSITIVE_INFINITY
+      }
       if (fresh.length > 0) {
         for (const id of fresh) known.add(id)
         yield* announce(fresh)
@@ -191,11 +244,11 @@ export const make = <Request, A, E>(options: {
       yield* Effect.sleep(Math.min(end - now, maxSpacing))
     })
 
-    const pause = Effect.suspend(() =>
-      waiters.size === 0
-        ? latch.opened
-        : latch.openedWithin(Duration.millis(Math.max(0, nextPoll - steadyMillis(clock))))
-    )
+    const pause = Effect.suspend(() => {
+      if (waiters.size === 0) return latch.opened
+      const next = isAnnouncing ? nextPoll : Math.min(nextPoll, announceAt)
+      return latch.openedWithin(Duration.millis(Math.max(0, next - steadyMillis(clock))))
+    })
     let closed = false
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
@@ -228,7 +281,10 @@ export const make = <Request, A, E>(options: {
           const others = waiters.get(id) ?? new Set()
           waiters.set(id, others.add(waiter))
           unread.add(id)
-          if (!known.has(id)) unannounced.add(id)
+          if (!known.has(id)) {
+            for (const topic of options.announcedOn) hints.tell(topic, `${hints.sender},${id}`)
+            announceBy(id, steadyMillis(clock) + announceAfter)
+          }
           latch.open()
           return Effect.sync(leave)
         }),
