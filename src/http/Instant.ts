@@ -1,4 +1,5 @@
 import { DateTime, Option, ParseResult, Schema } from "effect"
+import * as WireText from "./WireText.js"
 
 const pattern = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/
 
@@ -23,8 +24,10 @@ export const format = (millis: number): string => DateTime.formatIso(DateTime.un
 export const formatOrNull = (millis: number | undefined): string | null =>
   millis === undefined ? null : format(millis)
 
+const jsonSchema = { type: "string", format: "date-time" }
+
 /** A time in a response. */
-export const Moment = Schema.String.annotations({ jsonSchema: { type: "string", format: "date-time" } })
+export const Moment = Schema.String.annotations({ jsonSchema })
 
 /** RFC 3339 on the wire, epoch milliseconds in code. */
 export const Instant: Schema.Schema<number, string> = Schema.transformOrFail(Schema.String, Schema.Number, {
@@ -33,5 +36,15 @@ export const Instant: Schema.Schema<number, string> = Schema.transformOrFail(Sch
   encode: (millis) => ParseResult.succeed(format(millis))
 }).annotations({
   message: () => ({ message: `must be ${expected}`, override: true }),
-  jsonSchema: { type: "string", format: "date-time" }
+  jsonSchema
 })
+
+/** A time with a description. The API description leaves out one beside `jsonSchema`. */
+export const described = (description: string): typeof Instant =>
+  Instant.annotations({ jsonSchema: { ...jsonSchema, description } })
+
+/** Fields of a query for a time range, which ends now if `until` is omitted. */
+export const range = {
+  since: WireText.optional(described("Start of the time range. Defaults to one hour before `until`.")),
+  until: WireText.optional(described("End of the time range. Defaults to now."))
+}

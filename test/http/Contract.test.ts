@@ -8,7 +8,12 @@ import { adminToken, layerPostgres, TestServer, viewerToken } from "./TestServer
 interface Operation {
   readonly operationId: string
   readonly security: ReadonlyArray<unknown>
-  readonly parameters: ReadonlyArray<{ readonly name: string; readonly in: string; readonly required: boolean }>
+  readonly parameters: ReadonlyArray<{
+    readonly name: string
+    readonly in: string
+    readonly required: boolean
+    readonly description?: string
+  }>
   readonly requestBody?: unknown
   readonly responses: Readonly<Record<string, unknown>>
 }
@@ -79,6 +84,16 @@ layer(Layer.orDie(layerPostgres()), { excludeTestServices: true })("the contract
           expect.objectContaining({ name, description: expect.stringContaining("obs ") })
         )
       }
+    })
+  )
+
+  it.effect("describes every query parameter", () =>
+    Effect.gen(function* () {
+      const queries = (yield* operations).flatMap(({ parameters, path }) =>
+        parameters.filter((parameter) => parameter.in === "query").map((parameter) => ({ ...parameter, path }))
+      )
+      expect(queries.length).toBeGreaterThan(40)
+      expect(queries.filter(({ description = "" }) => !description.endsWith("."))).toEqual([])
     })
   )
 

@@ -31,13 +31,13 @@ export const group = HttpApiGroup.make("audit").add(
   HttpApiEndpoint.get("list", "/audit")
     .setUrlParams(
       Schema.Struct({
-        who: WireText.optional(WireText.Text),
+        who: WireText.optional(WireText.Text.annotations({ description: "Name of the operator or token." })),
         act: WireText.optional(
           WireText.Text.annotations({ description: "An action like `job.cancel`, or its prefix `job`." })
         ),
         target: WireText.optional(WireText.Text.annotations({ description: "Id or name of the changed object." })),
-        since: WireText.optional(Instant.Instant),
-        until: WireText.optional(Instant.Instant),
+        since: WireText.optional(Instant.described("Only entries from this time on.")),
+        until: WireText.optional(Instant.described("Only entries before this time.")),
         ...pageQuery
       }).annotations(WireText.strict)
     )

@@ -18,10 +18,9 @@ import * as WireText from "../WireText.js"
 import * as Changes from "./Changes.js"
 
 const ChangesQuery = Schema.Struct({
-  since: WireText.optional(Instant.Instant.annotations({ description: "Defaults to one hour before `until`." })),
-  until: WireText.optional(Instant.Instant.annotations({ description: "Defaults to now." })),
-  queue: WireText.optional(WireText.Text),
-  kind: WireText.optional(WireText.Text)
+  ...Instant.range,
+  queue: WireText.optional(WireText.Text.annotations({ description: "Only errors and rises of this queue." })),
+  kind: WireText.optional(WireText.Text.annotations({ description: "Only errors and rises of this kind." }))
 }).annotations(WireText.strict)
 
 export const ChangesView = Schema.Struct({

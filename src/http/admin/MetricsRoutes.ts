@@ -27,25 +27,20 @@ const Bucket = WireDuration.parameter("Duration of a point, such as 5m; derived 
 })
 
 const range = {
-  since: WireText.optional(Instant.Instant.annotations({ description: "Defaults to one hour before `until`." })),
-  until: WireText.optional(Instant.Instant.annotations({ description: "Defaults to now." })),
+  ...Instant.range,
   bucket: WireText.optional(Bucket)
 }
 
+const scope = {
+  queue: WireText.optional(WireText.Text.annotations({ description: "Only jobs of this queue." })),
+  kind: WireText.optional(WireText.Text.annotations({ description: "Only jobs of this kind." }))
+}
+
 /** Query parameters of `GET /api/v1/metrics/series`. */
-const SeriesQuery = Schema.Struct({
-  queue: WireText.optional(WireText.Text),
-  kind: WireText.optional(WireText.Text),
-  ...range
-}).annotations(WireText.strict)
+const SeriesQuery = Schema.Struct({ ...scope, ...range }).annotations(WireText.strict)
 
 /** Query parameters of `GET /api/v1/metrics/durations`. */
-const DurationsQuery = Schema.Struct({
-  queue: WireText.optional(WireText.Text),
-  kind: WireText.optional(WireText.Text),
-  since: range.since,
-  until: range.until
-}).annotations(WireText.strict)
+const DurationsQuery = Schema.Struct({ ...scope, ...Instant.range }).annotations(WireText.strict)
 
 /** Query parameters of the other metrics routes. */
 const RangeQuery = Schema.Struct(range).annotations(WireText.strict)

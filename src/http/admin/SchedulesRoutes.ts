@@ -84,7 +84,12 @@ const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)
 const count = WireText.optional(
   Schema.NumberFromString.pipe(Schema.int(), Schema.between(1, ScheduleView.previewLimits.max)).annotations({
     ...WireText.withMessage(`must be a whole number from 1 to ${ScheduleView.previewLimits.max}`),
-    jsonSchema: { type: "integer", minimum: 1, maximum: ScheduleView.previewLimits.max }
+    jsonSchema: {
+      type: "integer",
+      minimum: 1,
+      maximum: ScheduleView.previewLimits.max,
+      description: `Number of runs. Default ${ScheduleView.previewLimits.default}.`
+    }
   })
 )
 

@@ -40,9 +40,12 @@ export const group = HttpApiGroup.make("groups").add(
     .setUrlParams(
       Schema.Struct({
         state: WireText.optional(
-          Schema.Literal("dead").annotations(WireText.withMessage("must be dead: only dead jobs are grouped"))
+          Schema.Literal("dead").annotations({
+            ...WireText.withMessage("must be dead: only dead jobs are grouped"),
+            description: "The only state whose jobs are grouped; may be omitted."
+          })
         ),
-        queue: WireText.optional(WireText.Text)
+        queue: WireText.optional(WireText.Text.annotations({ description: "Only jobs of this queue." }))
       }).annotations(WireText.strict)
     )
     .addSuccess(GroupsView)

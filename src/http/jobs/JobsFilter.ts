@@ -8,12 +8,7 @@ import * as WireText from "../WireText.js"
 const text = (field: keyof JobFilter) =>
   WireText.optional(WireText.Text.annotations({ description: descriptions[field] }))
 
-const instant = (field: keyof JobFilter) =>
-  WireText.optional(
-    Instant.Instant.annotations({
-      jsonSchema: { type: "string", format: "date-time", description: descriptions[field] }
-    })
-  )
+const instant = (field: keyof JobFilter) => WireText.optional(Instant.described(descriptions[field]))
 
 /** Fields that have the same form in a query and in a body. */
 const common = {

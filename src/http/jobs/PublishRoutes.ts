@@ -66,7 +66,10 @@ export const group = HttpApiGroup.make("published")
   .add(
     HttpApiEndpoint.get("list", "/published")
       .setUrlParams(
-        Schema.Struct({ ...pageQuery, name: WireText.optional(WireText.Text) }).annotations(WireText.strict)
+        Schema.Struct({
+          ...pageQuery,
+          name: WireText.optional(WireText.Text.annotations({ description: "Only events with this name." }))
+        }).annotations(WireText.strict)
       )
       .addSuccess(Schema.Struct({ events: Schema.Array(EventView.EventView), next: Schema.NullOr(Schema.String) }))
       .annotateContext(about("List published events, newest first."))

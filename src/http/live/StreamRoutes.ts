@@ -24,8 +24,10 @@ export const group = HttpApiGroup.make("streams").add(
         from: WireText.optional(
           Schema.String.pipe(Schema.pattern(whole)).annotations({
             ...WireText.withMessage("must be a whole number"),
-            jsonSchema: { type: "integer" },
-            description: "Number of the first chunk; a negative number counts from the end. Default 0."
+            jsonSchema: {
+              type: "integer",
+              description: "Number of the first chunk; a negative number counts from the end. Default 0."
+            }
           })
         ),
         after: WireText.optional(

@@ -58,8 +58,8 @@ export const group = HttpApiGroup.make("uploads")
     HttpApiEndpoint.get("files", "/uploads/files")
       .setUrlParams(
         Schema.Struct({
-          state: WireText.optional(UploadState),
-          workspace: WireText.optional(WireText.Text),
+          state: WireText.optional(UploadState.annotations({ description: "Only files in this state." })),
+          workspace: WireText.optional(WireText.Text.annotations({ description: "Only files of this workspace." })),
           ...pageQuery
         }).annotations(WireText.strict)
       )

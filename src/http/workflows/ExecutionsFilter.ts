@@ -25,8 +25,7 @@ const TagParameters: Schema.Schema<Tags, ReadonlyArray<string>> = Schema.transfo
   }
 ).annotations({ jsonSchema: { type: "array", items: { type: "string", description: expected }, description: tagText } })
 
-const instant = (description: string) =>
-  WireText.optional(Instant.Instant.annotations({ jsonSchema: { type: "string", format: "date-time", description } }))
+const instant = (description: string) => WireText.optional(Instant.described(description))
 
 /** Execution filter as query parameters, and in programs. */
 export const query = {
