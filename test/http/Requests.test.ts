@@ -21,6 +21,30 @@ const job = JSON.stringify({ jobs: [{ kind: "greet", payload: 1 }] })
 const asJson = { "content-type": "application/json" }
 const post = (asked: Asked) => Effect.flatMap(TestServer, ({ admin }) => admin("POST", "/api/v1/jobs", asked))
 
+describe.concurrent("a target", () => {
+  it.scopedLive("may name the server before the path, as some proxies write it", () =>
+    Effect.gen(function* () {
+      const { port } = yield* TestServer
+      const head = `host: 127.0.0.1\r\nauthorization: Bearer ${adminToken}\r\nconnection: close`
+      const answerTo = (method: string, target: string) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            const client = yield* RawClient.make(port)
+            yield* client.send(`${method} ${target} HTTP/1.1\r\n${head}\r\ncontent-length: 0\r\n\r\n`)
+            return (yield* client.readOut).replace(/^date: .*$/im, "")
+          })
+        )
+      expect(yield* answerTo("GET", "/api/v1/jobs?limit=1")).toMatch(/^HTTP\/1.1 200 /)
+      const targets = ["/api/v1/jobs?limit=1", "/api/v1/jobs?limit=x", "/hooks/nobody", "/nowhere", "/"]
+      for (const server of ["http://jobs.example.com", "HTTP://127.0.0.1:80", "https://jobs.example.com:8443"]) {
+        for (const target of targets)
+          expect(yield* answerTo("GET", server + target)).toBe(yield* answerTo("GET", target))
+        expect(yield* answerTo("GET", `${server}?a=b`)).toBe(yield* answerTo("GET", "/?a=b"))
+      }
+    }).pipe(Effect.provide(layer()))
+  )
+})
+
 describe.concurrent("a body", () => {
   it.scopedLive("is accepted as JSON in UTF-8, however its type is written", () =>
     Effect.gen(function* () {

@@ -79,6 +79,16 @@ export class RequestTurns {
 
 const isHook = ({ url }: IncomingMessage) => url?.startsWith(hooksPrefix) === true
 
+const serverInTarget = /^https?:\/\/[^/?]*/i
+
+/** Proxies may name the server in the target of a request, as in `GET http://jobs.example.com/healthz`. */
+const removeServer = (request: IncomingMessage): void => {
+  const { url = "/" } = request
+  if (url.startsWith("/") || !serverInTarget.test(url)) return
+  const path = url.replace(serverInTarget, "")
+  request.url = path.startsWith("/") ? path : `/${path}`
+}
+
 /** Passes the requests of a server on. Webhooks bypass the platform's router, which would take most of their time. */
 export const dispatch = (server: Server, takeHook: Start, others: RequestListener): void => {
   const turns = new RequestTurns()
@@ -91,6 +101,12 @@ export const dispatch = (server: Server, takeHook: Start, others: RequestListene
     if (!isHook(request) && request.url?.startsWith(uploadsPrefix) !== true) response.writeContinue()
     start(request, response)
   }
-  server.on("request", (request, response) => turns.take(request, response, start))
-  server.on("checkContinue", (request, response) => turns.take(request, response, startExpecting))
+  const receive =
+    (begin: Start): Start =>
+    (request, response) => {
+      removeServer(request)
+      turns.take(request, response, begin)
+    }
+  server.on("request", receive(start))
+  server.on("checkContinue", receive(startExpecting))
 }
