@@ -10,7 +10,7 @@ import type { Engine, Ports } from "./Engine.js"
 import { type Enqueueable, type Enqueued, type EnqueueOptions, enqueuedOf } from "./Enqueue.js"
 import { fromCause } from "./FromCause.js"
 import * as Listing from "./Listing.js"
-import { checkKnown, namesOf } from "./Options.js"
+import { checkKnown, namesOf, textOf } from "./Options.js"
 import * as PlainFields from "./PlainFields.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 
@@ -63,10 +63,9 @@ type NewJobs = <In>(
 ) => Promise<ReadonlyArray<NewJob>>
 
 const idOf = (method: string, id: unknown): BatchId => {
-  if (typeof id !== "string")
-    throw new InvalidOptionError("id", `The id that batches.${method} gets must be a string, got ${shown(id)}.`)
-  const given = id.toLowerCase()
-  if (!isId(given)) throw fromCause(Cause.fail(new BatchNotFound({ id })))
+  const text = textOf("id", `batches.${method}`, id)
+  const given = text.toLowerCase()
+  if (!isId(given)) throw fromCause(Cause.fail(new BatchNotFound({ id: text })))
   return given as BatchId
 }
 

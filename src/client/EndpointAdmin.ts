@@ -9,7 +9,7 @@ import { Standing as standings } from "../queue/endpoints/Endpoint.js"
 import { Endpoints } from "../queue/endpoints/Endpoints.js"
 import type { Engine, Ports } from "./Engine.js"
 import * as Listing from "./Listing.js"
-import { checkKnown, durationOf, namesOf } from "./Options.js"
+import { checkKnown, durationOf, namesOf, textOf } from "./Options.js"
 import * as PlainFields from "./PlainFields.js"
 import * as PromiseHandler from "./PromiseHandler.js"
 import type { Handler } from "./Recipe.js"
@@ -104,13 +104,21 @@ export const viewOf = (endpoint: Endpoint): EndpointView => fieldsOf(Response.de
 export const make = ({ run }: Engine<Ports>): EndpointAdmin => {
   const call = <A, E>(use: (endpoints: typeof Endpoints.Service) => Effect.Effect<A, E>) =>
     run(Effect.flatMap(Endpoints, use))
+  const ofOne = async <A, E>(
+    method: string,
+    given: unknown,
+    use: (endpoints: typeof Endpoints.Service, id: string) => Effect.Effect<A, E>
+  ) => {
+    const id = textOf("id", `endpoints.${method}`, given)
+    return call((endpoints) => use(endpoints, id))
+  }
   return {
     create: async (given) => {
       checkKnown(given, newEndpoint, "a field of an endpoint")
       const { secret, ...made } = await call((endpoints) => endpoints.create(given))
       return { ...viewOf(made), secret }
     },
-    get: async (id) => viewOf(await call((endpoints) => endpoints.get(id))),
+    get: async (given) => viewOf(await ofOne("get", given, ({ get }, id) => get(id))),
     list: ({ limit, ...filter } = {}) => {
       checkKnown(filter, filterNames, "a filter of endpoints")
       if (filter.standing !== undefined && !isStanding(filter.standing))
@@ -126,19 +134,19 @@ export const make = ({ run }: Engine<Ports>): EndpointAdmin => {
         { limit }
       )
     },
-    change: async (id, patch) => {
+    change: async (given, patch) => {
       checkKnown(patch, patchNames, "a field of an endpoint that can be changed")
-      return viewOf((await call((endpoints) => endpoints.change(id, patch))).after)
+      return viewOf((await ofOne("change", given, ({ change }, id) => change(id, patch))).after)
     },
-    rotate: async (id, options = {}) => {
+    rotate: async (given, options = {}) => {
       checkKnown(options, rotateNames, "an option of rotate")
       const keep = options.keep === undefined ? usualKeep : durationOf("keep", options.keep)
-      const { secret, ...made } = await call((endpoints) => endpoints.rotate(id, keep, options.secret))
+      const { secret, ...made } = await ofOne("rotate", given, ({ rotate }, id) => rotate(id, keep, options.secret))
       return { ...viewOf(made), secret }
     },
-    disable: async (id) => viewOf((await call((endpoints) => endpoints.enable(id, false))).after),
-    enable: async (id) => viewOf((await call((endpoints) => endpoints.enable(id, true))).after),
-    remove: async (id) => void (await call((endpoints) => endpoints.remove(id))),
+    disable: async (given) => viewOf((await ofOne("disable", given, ({ enable }, id) => enable(id, false))).after),
+    enable: async (given) => viewOf((await ofOne("enable", given, ({ enable }, id) => enable(id, true))).after),
+    remove: async (given) => void (await ofOne("remove", given, ({ remove }, id) => remove(id))),
     send: async (to, data, options = {}) => {
       checkKnown(to, toNames, "a field of the first argument of send")
       checkKnown(options, sendNames, "an option of send")

@@ -26,6 +26,12 @@ export const checkKnown = (given: object, known: ReadonlyArray<string>, what: st
   }
 }
 
+/** The text, such as a name or an id. Throws InvalidOptionError for anything else. @internal */
+export const textOf = (option: string, method: string, given: unknown): string => {
+  if (typeof given === "string") return given
+  throw new InvalidOptionError(option, `The ${option} that ${method} gets must be a string, got ${shown(given)}.`)
+}
+
 /** A Date, an ISO 8601 string, or epoch milliseconds. */
 export type InstantInput = Date | string | number
 

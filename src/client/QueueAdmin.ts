@@ -3,6 +3,7 @@ import { patchOf } from "../queue/settings/QueueDeclaration.js"
 import type { PlainSettings, QueueLimits } from "../queue/settings/QueueLimits.js"
 import { type QueueSettings, type QueueSettingsPatch, Queues } from "../queue/settings/QueueSettings.js"
 import type { Engine, Ports } from "./Engine.js"
+import { textOf } from "./Options.js"
 
 /** The current settings of a queue. A limit that is not set is undefined; durations are in milliseconds. */
 export interface QueueView extends PlainSettings {
@@ -75,16 +76,20 @@ const changed = (name: string, patch: QueueSettingsPatch) =>
 const created = (name: string, patch: QueueSettingsPatch) =>
   Effect.zipRight(changed(name, { ...patch, paused: true }), changed(name, { paused: patch.paused ?? false }))
 
+const nameOf = (method: string, name: unknown) => textOf("name", `queues.${method}`, name)
+
 /** @internal */
 export const make = ({ run }: Engine<Ports>): QueueAdmin => ({
   list: () => run(Effect.flatMap(Queues, (queues) => Effect.map(queues.all, (all) => all.map(viewOf)))),
-  pause: (name) => run(changed(name, { paused: true })),
-  resume: (name) => run(changed(name, { paused: false, throttledUntil: null })),
-  scale: (name, maxWorkers) => run(changed(name, { maxWorkers })),
-  change: async (name, change) =>
-    run(
+  pause: async (name) => run(changed(nameOf("pause", name), { paused: true })),
+  resume: async (name) => run(changed(nameOf("resume", name), { paused: false, throttledUntil: null })),
+  scale: async (name, maxWorkers) => run(changed(nameOf("scale", name), { maxWorkers })),
+  change: async (name, change) => {
+    const queue = nameOf("change", name)
+    return run(
       Effect.flatMap(patchOf(change), (patch) =>
-        Effect.catchTag(changed(name, patch), "QueueNotFound", () => created(name, patch))
+        Effect.catchTag(changed(queue, patch), "QueueNotFound", () => created(queue, patch))
       )
     )
+  }
 })

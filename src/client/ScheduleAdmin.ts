@@ -8,6 +8,7 @@ import { InvalidSchedule } from "../schedule/ScheduleErrors.js"
 import type { Schedule, StoredSchedule } from "../schedule/ScheduleSettings.js"
 import { Schedules } from "../schedule/Schedules.js"
 import type { Engine, Ports } from "./Engine.js"
+import { textOf } from "./Options.js"
 import * as PlainFields from "./PlainFields.js"
 import { InvalidOptionError } from "./ShiftErrors.js"
 
@@ -77,6 +78,8 @@ const put = (schedule: Schedule) =>
 const switched = (name: string, paused: boolean) =>
   Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.edit(name, { paused }), ({ after }) => viewOf(after)))
 
+const nameOf = (method: string, name: unknown) => textOf("name", `schedules.${method}`, name)
+
 /** @internal */
 export const make = ({ run }: Engine<Ports>): ScheduleAdmin => ({
   put: async (schedule) => {
@@ -87,10 +90,17 @@ export const make = ({ run }: Engine<Ports>): ScheduleAdmin => ({
       )
     return run(Effect.map(put(schedule), viewOf))
   },
-  get: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.get(name), viewOf))),
+  get: async (name) => {
+    const given = nameOf("get", name)
+    return run(Effect.flatMap(Schedules, (schedules) => Effect.map(schedules.get(given), viewOf)))
+  },
   list: () => run(Effect.map(all, (found) => found.map(viewOf))),
-  pause: (name) => run(switched(name, true)),
-  resume: (name) => run(switched(name, false)),
-  remove: (name) => run(Effect.flatMap(Schedules, (schedules) => Effect.asVoid(schedules.remove(name)))),
-  trigger: (name) => run(Effect.map(Trigger.trigger(name), ({ lastJobId }) => String(lastJobId)))
+  pause: async (name) => run(switched(nameOf("pause", name), true)),
+  resume: async (name) => run(switched(nameOf("resume", name), false)),
+  remove: async (name) => {
+    const given = nameOf("remove", name)
+    return run(Effect.flatMap(Schedules, (schedules) => Effect.asVoid(schedules.remove(given))))
+  },
+  trigger: async (name) =>
+    run(Effect.map(Trigger.trigger(nameOf("trigger", name)), ({ lastJobId }) => String(lastJobId)))
 })

@@ -23,7 +23,7 @@ import * as Publishing from "./EventDefinition.js"
 import { fromCause } from "./FromCause.js"
 import * as JobAdmin from "./JobAdmin.js"
 import * as JobView from "./JobView.js"
-import { checkKnown, durationOf, namesOf } from "./Options.js"
+import { checkKnown, durationOf, namesOf, textOf } from "./Options.js"
 import * as QueueAdmin from "./QueueAdmin.js"
 import * as ScheduleAdmin from "./ScheduleAdmin.js"
 import { InvalidOptionError, InvalidResultError } from "./ShiftErrors.js"
@@ -159,10 +159,9 @@ const resultOptions = namesOf<ResultOptions>({ timeout: 0, signal: 0 })
 const explainFor = 2_000
 
 const idOf = (method: string, id: unknown): StoredId => {
-  if (typeof id !== "string")
-    throw new InvalidOptionError("id", `The id that ${method} gets must be a string, got ${String(id)}.`)
-  const given = id.toLowerCase()
-  if (!isId(given)) throw fromCause(Cause.fail(new JobNotFound({ id })))
+  const text = textOf("id", method, id)
+  const given = text.toLowerCase()
+  if (!isId(given)) throw fromCause(Cause.fail(new JobNotFound({ id: text })))
   return given as StoredId
 }
 

@@ -28,6 +28,34 @@ describe("a mistake in a call is reported by it", () => {
     expect(await put({ paused: "no" })).toBe('Schedule "s": paused must be true or false, got "no".')
   })
 
+  it("a name or an id is no text", async () => {
+    await using tested = await testShift({ handlers: [handler] })
+    await using stored = await connect(database.url(), { log: false })
+    for (const { endpoints, queues, schedules } of [tested, stored]) {
+      const calls: Readonly<Record<string, (given: never) => Promise<unknown>>> = {
+        "The name that schedules.get": schedules.get,
+        "The name that schedules.pause": schedules.pause,
+        "The name that schedules.resume": schedules.resume,
+        "The name that schedules.remove": schedules.remove,
+        "The name that schedules.trigger": schedules.trigger,
+        "The name that queues.pause": queues.pause,
+        "The name that queues.resume": queues.resume,
+        "The name that queues.scale": (given) => queues.scale(given, 3),
+        "The name that queues.change": (given) => queues.change(given, {}),
+        "The id that endpoints.get": endpoints.get,
+        "The id that endpoints.change": (given) => endpoints.change(given, {}),
+        "The id that endpoints.rotate": endpoints.rotate,
+        "The id that endpoints.disable": endpoints.disable,
+        "The id that endpoints.enable": endpoints.enable,
+        "The id that endpoints.remove": endpoints.remove
+      }
+      for (const [begins, call] of Object.entries(calls)) {
+        expect(await refused(() => call(5 as never))).toBe(`${begins} gets must be a string, got 5.`)
+        expect(await refused(() => call(undefined as never))).toBe(`${begins} gets must be a string, got undefined.`)
+      }
+    }
+  })
+
   it("what a batch gets is not what it takes", async () => {
     await using tested = await testShift({ handlers: [handler] })
     await using stored = await connect(database.url(), { log: false })
