@@ -7,8 +7,9 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 
 // A process announces the jobs that its callers wait for, and a process that changes one of them answers. Changes that no
-// caller awaits cost nothing, and those that only callers of the same process await need no notification. All waiting callers of a process share one loop and its queries. Announcements are hints: a
-// job may change before its announcement arrives, or without a worker, so the loop also polls.
+// caller awaits cost nothing, and those that only callers of the same process await need no notification. All waiting
+// callers of a process share one loop and its queries. Announcements are hints: a job may change before its announcement
+// arrives, or without a worker, so the loop also polls.
 
 /** Ids per hint: PostgreSQL limits a notification to 8,000 bytes. */
 const idsPerHint = 200
