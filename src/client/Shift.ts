@@ -9,7 +9,7 @@ import * as JobResult from "../queue/JobResult.js"
 import { JobLogs } from "../queue/logs/JobLogs.js"
 import type { NewJob } from "../queue/NewJob.js"
 import { type Enqueued as EnqueueResult, Queue } from "../queue/Queue.js"
-import { JobSearch } from "../queue/search/JobSearch.js"
+import { type EndedJob, JobSearch } from "../queue/search/JobSearch.js"
 import type { Why } from "../queue/why/Why.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
 import { ClusterConfig } from "../worker/ClusterConfig.js"
@@ -121,7 +121,7 @@ export type Await = (
   id: StoredId,
   timeout: number | undefined,
   signal: AbortSignal | undefined
-) => Promise<StoredJob | undefined>
+) => Promise<EndedJob | undefined>
 
 /** How a shift reads jobs that are not done: on PostgreSQL, or in a test. @internal */
 export interface Watching {
@@ -134,7 +134,7 @@ export interface Watching {
 const waitFor =
   ({ wait }: Engine<Ports>): Await =>
   (id, timeout, signal) => {
-    const over = Effect.flatMap(JobSearch, (search) => search.await(id))
+    const over = Effect.flatMap(JobSearch, (search) => search.awaitEnd(id))
     return wait(
       timeout === undefined ? over : Effect.map(Effect.timeoutOption(over, timeout), Option.getOrUndefined),
       signal

@@ -66,6 +66,7 @@ const make = Effect.gen(function* () {
   const search = JobSearch.of({
     get: (id) => ofJob(id, JobSearch, (search) => search.get(id)),
     await: (id) => ofJob(id, JobSearch, (search) => search.await(id)),
+    awaitEnd: (id) => ofJob(id, JobSearch, (search) => search.awaitEnd(id)),
     // Cursors of the default order are ids, which all cells understand. Other orders are those of one cell.
     list: (filter, request) =>
       Effect.gen(function* () {

@@ -18,6 +18,8 @@ export interface AttemptEnd {
    */
   readonly queue?: string | undefined
   readonly key?: string | undefined
+  /** The job's kind. Without it, callers of this process that await the result read it from the database. */
+  readonly kind?: string | undefined
   /** Whether the job is an execution, or an execution counts its end (see `ClaimedJob.linked`). */
   readonly linked?: boolean | undefined
   /** See `ClaimedJob.isChild`. An end without it may be that of a child. */

@@ -344,7 +344,7 @@ export const make = (
     leases.forget(inTransaction ? batch : batch.filter(({ id }) => lost.has(id)))
     const alone = children.length === 0 ? roots : roots.filter((end) => !children.includes(end))
     for (const written of [plain, others, alone, children, waiting]) leases.ended(written)
-    yield* listeners.onEnded(ends, inTransaction)
+    yield* listeners.onEnded(lost.size === 0 ? ends : ends.filter(({ id }) => !lost.has(id)), inTransaction)
     return movedOn
   })
 }

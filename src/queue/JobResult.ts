@@ -2,10 +2,9 @@ import { Duration, Effect, Either } from "effect"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import { split } from "../core/ErrorText.js"
 import type { JobId } from "../core/Ids.js"
-import type { StoredJob } from "../core/StoredJob.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { JobCancelled, JobDead, type JobNotFound, ResultTimeout } from "./JobErrors.js"
-import { JobSearch } from "./search/JobSearch.js"
+import { type EndedJob, JobSearch } from "./search/JobSearch.js"
 
 /** How long to wait for a result. */
 export interface ResultOptions {
@@ -14,7 +13,8 @@ export interface ResultOptions {
 }
 
 /** The result of a job that has ended. */
-export const ofEnded = (job: StoredJob): Either.Either<unknown, JobDead | JobCancelled> => {
+export const ofEnded = (job: EndedJob): Either.Either<unknown, JobDead | JobCancelled> => {
+  if (job.state === "done") return Either.right(job.result)
   const { attempt, execution, id, state } = job
   if (state === "cancelled") return Either.left(new JobCancelled({ id, attempt, execution }))
   if (state !== "dead") return Either.right(job.result)
@@ -37,7 +37,7 @@ export const result = (
   { timeout }: ResultOptions = {}
 ): Effect.Effect<unknown, JobDead | JobCancelled | ResultTimeout | JobNotFound | DatabaseError, JobSearch> =>
   Effect.gen(function* () {
-    const ended = (yield* JobSearch).await(id)
+    const ended = (yield* JobSearch).awaitEnd(id)
     if (timeout === undefined) return yield* ofEnded(yield* ended)
     const duration = decode(timeout)
     const onTimeout = () => new ResultTimeout({ id, timeout: Duration.toMillis(duration), why: undefined })

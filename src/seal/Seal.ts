@@ -102,7 +102,10 @@ const searchOver = (sealer: Sealer, inner: typeof JobSearch.Service): typeof Job
   list: (filter, page) => Effect.flatMap(inner.list(filter, page), sealer.read),
   find: (text) => Effect.flatMap(inner.find(text), sealer.read),
   // A caller that waits uses only the result: the rest of the job may stay sealed.
-  await: (id) => Effect.flatMap(inner.await(id), (job) => Effect.zipRight(sealer.readAll(job.result), sealer.read(job)))
+  await: (id) =>
+    Effect.flatMap(inner.await(id), (job) => Effect.zipRight(sealer.readAll(job.result), sealer.read(job))),
+  awaitEnd: (id) =>
+    Effect.flatMap(inner.awaitEnd(id), (job) => Effect.zipRight(sealer.readAll(job.result), sealer.read(job)))
 })
 
 const batchesOver = (

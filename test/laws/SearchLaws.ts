@@ -302,6 +302,60 @@ export const searchLaws = (law: Law): void => {
     })
   )
 
+  law("awaitEnd returns the result as await does, whether the job ends before or meanwhile", (line) =>
+    Effect.gen(function* () {
+      const values = [
+        undefined,
+        null,
+        0.1,
+        "text",
+        [3, [null]],
+        { "long key": { é: 1, bb: 2, a: 3 }, b: [{ zz: 1, c: 2 }] }
+      ]
+      for (const value of values) {
+        const { id, kind, lease } = yield* line.run()
+        const waiting = yield* Effect.fork(line.search.awaitEnd(id))
+        // Until the caller has read the job, which runs.
+        yield* line.search.get(id)
+        const end = End.Done({ result: value === undefined ? undefined : JSON.stringify(value) })
+        yield* line.queue.finalize([{ id, lease, kind, end }])
+        const whole = yield* line.search.await(id)
+        expect(whole.result).toEqual(value)
+        for (const ended of [yield* Fiber.join(waiting), yield* line.search.awaitEnd(id)]) {
+          expect(ended).toMatchObject({ kind, state: "done" })
+          expect(JSON.stringify(ended.result)).toBe(JSON.stringify(whole.result))
+        }
+      }
+      const dying = yield* line.run()
+      const waiting = yield* Effect.fork(line.search.awaitEnd(dying.id))
+      yield* line.queue.finalize([{ ...dying, end: ends.dead }])
+      expect(yield* Fiber.join(waiting)).toMatchObject({
+        id: dying.id,
+        state: "dead",
+        reason: "rejected",
+        lastError: "no"
+      })
+    })
+  )
+
+  law("awaitEnd does not take an end under a lost lease for that of the job", (line) =>
+    Effect.gen(function* () {
+      const lost = yield* line.run()
+      yield* line.crash(lost)
+      const held = yield* line.claimOne
+      expect(held.id).toBe(lost.id)
+      const waiting = yield* Effect.fork(line.search.awaitEnd(lost.id))
+      yield* line.search.get(lost.id)
+      const endOf = ({ id, kind, lease }: typeof held, result: string) => ({
+        ...{ id, kind, lease },
+        end: End.Done({ result: JSON.stringify(result) })
+      })
+      expect(yield* line.queue.finalize([endOf(lost, "of the lost run")])).toEqual([lost.id])
+      yield* line.queue.finalize([endOf(held, "of the job")])
+      expect(yield* Fiber.join(waiting)).toMatchObject({ state: "done", result: "of the job" })
+    })
+  )
+
   law("await ends however a job ends: dead, cancelled, removed or purged", (line) =>
     Effect.gen(function* () {
       const run = yield* line.run()

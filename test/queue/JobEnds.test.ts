@@ -64,6 +64,18 @@ const statementsOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     }).pipe(Effect.ensuring(Effect.sync(() => query.mockRestore())))
   })
 
+/** Counts the statements that read jobs whose ends callers await. */
+const readsOfEnds = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => vi.spyOn(pg.Query.prototype as pg.Query & { readonly submit: () => void }, "submit")),
+    (query) => Effect.sync(() => query.mockRestore())
+  ),
+  (query) =>
+    Effect.sync(
+      () => query.mock.contexts.filter((sent) => (sent as { readonly text: string }).text.includes("as awaited")).length
+    )
+)
+
 const stored = (queue: typeof Queue.Service, name: string, count: number) =>
   Effect.map(
     queue.enqueue(
@@ -175,6 +187,22 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
         })
       expect(yield* endOf("own", false)).toBe(0)
       expect(yield* endOf("both", true)).toBe(1)
+    })
+  )
+
+  it.scoped("that need only the result of a job of their own process do not read it", () =>
+    Effect.gen(function* () {
+      const own = yield* process(byNotification)
+      const [id] = yield* stored(own.queue, "end", 1)
+      const [run] = yield* claimed(own.queue, "end", 1)
+      if (id === undefined || run === undefined) return yield* Effect.dieMessage("one was stored")
+      const reads = yield* readsOfEnds
+      const waiter = yield* Effect.fork(own.search.awaitEnd(id))
+      // Before and after the announcement.
+      yield* Effect.repeat(reads, { until: (count) => count === 2, schedule: Schedule.spaced("2 millis") })
+      yield* own.queue.finalize([{ ...doneWith(run, "here"), kind: run.kind }])
+      expect(yield* Fiber.join(waiter)).toEqual({ kind: "test", state: "done", result: "here" })
+      expect(yield* reads).toBe(2)
     })
   )
 

@@ -1,4 +1,5 @@
 import { Context, Effect, Exit, Layer } from "effect"
+import { inStoredOrder } from "../../core/CanonicalJson.js"
 import { isId, type JobId } from "../../core/Ids.js"
 import type { StoredJob } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
@@ -10,12 +11,16 @@ import { JobNotFound } from "../JobErrors.js"
 import { storedColumns } from "../JobSql.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
+import type { EndedJob } from "./JobSearch.js"
 import * as JobWaits from "./JobWaits.js"
 
 /** Topics of hints: jobs whose end a caller awaits, and jobs that ended. */
 export const topics = { awaited: "awaited", changed: "ended" }
 
-type Waiters = JobWaits.Waiters<undefined, StoredJob, JobNotFound | DatabaseError>
+type WaitError = JobNotFound | DatabaseError
+
+/** Callers need the whole job, or only how it ended. */
+type Waiters = JobWaits.Waiters<"job" | "end", EndedJob, WaitError>
 
 type Found = { readonly awaited: JobId } & (StoredJobRow | { readonly id: null })
 
@@ -31,7 +36,10 @@ export class JobEnds extends Context.Tag("nightshift/queue/JobEnds")<
   JobEnds,
   {
     /** Waits until the job is done or dead. */
-    readonly wait: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>
+    readonly wait: (id: JobId) => Effect.Effect<StoredJob, WaitError>
+
+    /** Like `wait`, without a query if the job is done by this process. */
+    readonly waitForEnd: (id: JobId) => Effect.Effect<EndedJob, WaitError>
 
     /** Notifies the callers that wait for one of these jobs. In a transaction they are notified when it commits. */
     readonly ended: (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
@@ -50,7 +58,7 @@ const make = Effect.gen(function* () {
   const scope = yield* Effect.scope
   const changes = yield* JobWaits.makeChanges(topics)
 
-  const answer = (waiters: Waiters, id: JobId, exit: Exit.Exit<StoredJob, JobNotFound | DatabaseError>) => {
+  const answer = (waiters: Waiters, id: JobId, exit: Exit.Exit<StoredJob, WaitError>) => {
     for (const waiter of waiters.get(id) ?? []) waiter.answer(exit)
   }
 
@@ -72,7 +80,7 @@ const make = Effect.gen(function* () {
     )
   }
 
-  const { wait } = yield* JobWaits.make<undefined, StoredJob, JobNotFound | DatabaseError>({
+  const { wait, waiting } = yield* JobWaits.make<"job" | "end", EndedJob, WaitError>({
     name: "results",
     announcedOn: [topics.awaited],
     changedOn: [topics.changed],
@@ -80,13 +88,28 @@ const make = Effect.gen(function* () {
     read
   })
 
+  const waitFor = (id: JobId, need: "job" | "end") => (isId(id) ? wait(id, need) : Effect.fail(new JobNotFound({ id })))
+
+  /** Answers callers of this process that need only the result. */
+  const answerHere = ({ end, id, kind }: AttemptEnd) => {
+    if (end._tag !== "Done" || kind === undefined) return
+    const callers = waiting(id).filter(({ request }) => request === "end")
+    if (callers.length === 0) return
+    // As a read of the column would return it.
+    const result = end.result === undefined ? undefined : inStoredOrder(JSON.parse(end.result))
+    for (const caller of callers) caller.answer(Exit.succeed({ kind, state: "done", result }))
+  }
+
   return {
-    wait: (id) => (isId(id) ? wait(id, undefined) : Effect.fail(new JobNotFound({ id }))),
+    // `read` answers with whole jobs.
+    wait: (id) => waitFor(id, "job") as Effect.Effect<StoredJob, WaitError>,
+    waitForEnd: (id) => waitFor(id, "end"),
     ended: (ends, inTransaction) => {
       if (changes.isEmpty()) return Effect.void
       const ids = changes.awaited(ends.flatMap(({ end, id }) => (end._tag !== "Suspended" ? [id] : [])))
       if (ids.length === 0) return Effect.void
       if (inTransaction) return changes.publishOnCommit(ids)
+      ends.forEach(answerHere)
       return Effect.asVoid(Effect.forkIn(changes.publish(ids), scope))
     }
   } satisfies typeof JobEnds.Service

@@ -77,6 +77,13 @@ export class SortRefused extends Expected<SortRefused>(400, { field: "sort" })("
 }
 
 /** Read access to jobs. Results are bounded in size, queries in time. */
+/** A job that has ended, as far as its result needs. */
+export type EndedJob =
+  | { readonly kind: string; readonly state: "done"; readonly result: unknown }
+  | (Pick<StoredJob, "id" | "kind" | "attempt" | "execution" | "reason" | "lastError" | "result"> & {
+      readonly state: StoredJob["state"]
+    })
+
 export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
   JobSearch,
   {
@@ -110,5 +117,8 @@ export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
 
     /** Waits until the job is done or dead. */
     readonly await: (id: JobId) => Effect.Effect<StoredJob, JobNotFound | DatabaseError>
+
+    /** Like `await`, for callers that need only the result: without a query, if the job ends in this process. */
+    readonly awaitEnd: (id: JobId) => Effect.Effect<EndedJob, JobNotFound | DatabaseError>
   }
 >() {}

@@ -146,7 +146,8 @@ const make = (table: Table): typeof JobSearch.Service => ({
       const late = [...table.rows()].filter(({ runAt, status }) => status === "pending" && runAt <= before)
       return [...new Set(late.map(({ queue }) => queue))].sort()
     }),
-  await: (id) => awaitEnd(table, id)
+  await: (id) => awaitEnd(table, id),
+  awaitEnd: (id) => awaitEnd(table, id)
 })
 
 export const layer: Layer.Layer<JobSearch, never, JobTable> = Layer.effect(JobSearch, Effect.map(JobTable, make))

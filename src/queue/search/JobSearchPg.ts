@@ -227,7 +227,7 @@ const make = Effect.gen(function* () {
 
   const counts = yield* CountsPg.make(database, bounded)
 
-  return JobSearch.of({ get, list, find, total, overdue, counts, await: ends.wait })
+  return JobSearch.of({ get, list, find, total, overdue, counts, await: ends.wait, awaitEnd: ends.waitForEnd })
 })
 
 export const layer: Layer.Layer<JobSearch, never, Database | BoundedQuery | JobEnds> = Layer.effect(JobSearch, make)

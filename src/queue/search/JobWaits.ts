@@ -131,6 +131,8 @@ export type Waiters<Request, A, E> = ReadonlyMap<JobId, ReadonlySet<Waiter<Reque
 export interface JobWaits<Request, A, E> {
   /** Waits until `read` answers. */
   readonly wait: (id: JobId, request: Request) => Effect.Effect<A, E>
+  /** The callers that wait for the job now. */
+  readonly waiting: (id: JobId) => ReadonlyArray<Waiter<Request, A, E>>
   /** Announces the job again with the next wait: another process may change it now. */
   readonly announceAgain: (id: JobId) => void
 }
@@ -289,6 +291,7 @@ export const make = <Request, A, E>(options: {
           latch.open()
           return Effect.sync(leave)
         }),
+      waiting: (id) => [...(waiters.get(id) ?? [])],
       announceAgain: (id) => void known.delete(id)
     }
   })

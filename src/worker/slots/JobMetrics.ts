@@ -45,6 +45,7 @@ class CountedEnd implements AttemptEnd {
   readonly lease: Lease
   readonly queue: string
   readonly key: string | undefined
+  readonly kind: string
   readonly linked: boolean | undefined
   readonly isChild: boolean | undefined
   private readonly job: ClaimedJob | undefined
@@ -66,6 +67,7 @@ class CountedEnd implements AttemptEnd {
     this.lease = job.lease
     this.queue = job.queue
     this.key = job.key
+    this.kind = job.kind
     this.linked = job.linked
     this.isChild = job.isChild
     this.job = listeners.onEnd !== undefined || job.execution !== undefined ? job : undefined
