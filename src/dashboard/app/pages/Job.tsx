@@ -68,9 +68,7 @@ const JobFacts = ({ job }: { readonly job: JobView }) => {
         ["Attempt", `${job.attempt} of ${job.attempts}`],
         ["Priority", job.priority],
         ["Created", <Moment at={job.createdAt} />],
-        isWaiting(job.state)
-          ? ["Due", <Moment at={runAt} />]
-          : ["Was due", runAt === job.createdAt ? null : <Moment at={runAt} />],
+        ["Due", !isWaiting(job.state) && runAt === job.createdAt ? null : <Moment at={runAt} />],
         ["Started", startedAt === null ? null : <Moment at={startedAt} />],
         ["Finished", finishedAt === null ? null : <Moment at={finishedAt} />],
         [
