@@ -21,7 +21,7 @@ describe("the benchmark", () => {
             "--only",
             "nightshift,sql-limit,bare-disk",
             "--rows",
-            "enqueue,drain,sealed,tabs,push,uploads,cost,growth-10k,pods-2,queues-100,many-keys-1m,executions,steps,executions-started,steps-started,signal,signal-result,sleepers,month,month-hourly",
+            "enqueue,drain,sealed,tabs,push,uploads,cost,growth-10k,pods-2,queues-100,many-keys-1m,executions,executions-started,signal,signal-result,sleepers,month-hourly",
             "--jobs",
             "200",
             "--rounds",
