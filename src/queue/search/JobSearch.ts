@@ -76,7 +76,6 @@ export class SortRefused extends Expected<SortRefused>(400, { field: "sort" })("
   }
 }
 
-/** Read access to jobs. Results are bounded in size, queries in time. */
 /** A job that has ended, as far as its result needs. */
 export type EndedJob =
   | { readonly kind: string; readonly state: "done"; readonly result: unknown }
@@ -84,6 +83,7 @@ export type EndedJob =
       readonly state: StoredJob["state"]
     })
 
+/** Read access to jobs. Results are bounded in size, queries in time. */
 export class JobSearch extends Context.Tag("nightshift/queue/JobSearch")<
   JobSearch,
   {
