@@ -13,8 +13,10 @@ import (
 	"math/rand"
 	"net/http"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +25,7 @@ import (
 const (
 	// maxBatch is the number of jobs in one request, which is also the limit of the service.
 	maxBatch = 1000
-	// maxBatchBytes is the size of the results in one request. The service accepts 32 MiB.
+	// maxBatchBytes is the size of the results, or progress, in one request. The service accepts 32 MiB.
 	maxBatchBytes = 8 << 20
 	// What the service stores at most of a result or a progress, and reads of an error and of a log.
 	maxValueBytes = 64 << 10
@@ -31,6 +33,13 @@ const (
 	maxLogBytes   = 1 << 20
 	maxLineBytes  = 8 << 10
 	maxSeconds    = 31_536_000
+)
+
+var (
+	// backoff is the seconds between failed requests.
+	backoff = []float64{0.5, 1, 2, 5, 10, 20}
+	// lastTries is how long results that could not be sent are sent again after the grace period.
+	lastTries = 5 * time.Second
 )
 
 const refusedText = "the service refused the result: "
@@ -217,13 +226,43 @@ type Worker struct {
 	mu      sync.Mutex
 	held    map[string]*Job
 	every   time.Duration
-	ends    chan ended
+	ends    chan entry
+	// leaving is done when the worker stops, sending when it sends no more results.
+	leaving, sending context.Context
+	leave, abandon   context.CancelFunc
+	// unanswered is whether the last heartbeat got no response.
+	unanswered bool
 }
 
-type ended struct {
+// entry is what a request says of a job.
+type entry struct {
 	job   *Job
-	end   map[string]any
+	body  map[string]any
 	bytes int
+}
+
+// batches divides entries into requests.
+func batches(all []entry) (divided [][]entry) {
+	start, size := 0, 0
+	for i, each := range all {
+		if i > start && (i-start == maxBatch || size+each.bytes > maxBatchBytes) {
+			divided = append(divided, all[start:i])
+			start, size = i, 0
+		}
+		size += each.bytes
+	}
+	if start < len(all) {
+		divided = append(divided, all[start:])
+	}
+	return divided
+}
+
+func bodiesOf(batch []entry) []any {
+	bodies := make([]any, 0, len(batch))
+	for _, each := range batch {
+		bodies = append(bodies, each.body)
+	}
+	return bodies
 }
 
 // New makes a worker.
@@ -259,12 +298,19 @@ func New(options Options) (*Worker, error) {
 		"runtime": strings.Replace(runtime.Version(), "go", "go ", 1), "host": host, "pid": os.Getpid(),
 	}
 	return &Worker{options: options, about: about, held: map[string]*Job{}, every: 10 * time.Second,
-		ends: make(chan ended, options.Concurrency)}, nil
+		ends: make(chan entry, options.Concurrency)}, nil
+}
+
+func (w *Worker) open() {
+	w.leaving, w.leave = context.WithCancel(context.Background())
+	w.sending, w.abandon = context.WithCancel(context.Background())
 }
 
 // Run runs jobs until the context is cancelled, then lets running jobs finish for the grace period and returns the rest to the
 // queue. It returns an error if the service refuses the worker.
 func (w *Worker) Run(ctx context.Context) error {
+	w.open()
+	defer w.abandon()
 	drained := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Add(2)
@@ -275,7 +321,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.drain(&running)
 	close(drained)
 	helpers.Wait()
-	if _, leaveErr := w.post("heartbeat", map[string]any{"jobs": []any{}, "leave": true}, 5*time.Second); leaveErr != nil && err == nil {
+	if _, leaveErr := w.post(context.Background(), "heartbeat", map[string]any{"jobs": []any{}, "leave": true}, 5*time.Second); leaveErr != nil && err == nil {
 		w.options.Logf("nightshift: could not leave: %v", leaveErr)
 	}
 	return err
@@ -343,12 +389,13 @@ func (w *Worker) claim(room int) ([]*Job, error) {
 	for kind := range w.options.Handlers {
 		kinds = append(kinds, kind)
 	}
+	sort.Strings(kinds)
 	body := map[string]any{"kinds": kinds, "max": room, "waitSeconds": w.options.Wait.Seconds(),
 		"timeoutSeconds": w.options.Timeout.Seconds()}
 	if len(w.options.Queues) > 0 {
 		body["queues"] = w.options.Queues
 	}
-	data, err := w.post("claim", body, w.options.Wait+30*time.Second)
+	data, err := w.post(context.Background(), "claim", body, w.options.Wait+30*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -416,7 +463,10 @@ func (w *Worker) conclude(job *Job, end map[string]any) {
 		}
 		size += job.logged
 	})
-	w.ends <- ended{job, whole, size}
+	select {
+	case w.ends <- entry{job, whole, size}:
+	case <-w.sending.Done():
+	}
 }
 
 func (w *Worker) forget(job *Job) {
@@ -426,6 +476,8 @@ func (w *Worker) forget(job *Job) {
 }
 
 func (w *Worker) drain(running *sync.WaitGroup) {
+	w.leave()
+	time.AfterFunc(w.options.Grace+lastTries, w.abandon)
 	done := make(chan struct{})
 	go func() { running.Wait(); close(done) }()
 	select {
@@ -440,50 +492,59 @@ func (w *Worker) drain(running *sync.WaitGroup) {
 	}
 	w.mu.Unlock()
 	for _, job := range left {
-		job.stop("shutdown")
+		// In this order: a handler that ends at once must not end its attempt.
 		w.conclude(job, map[string]any{"outcome": "returned"})
-		// A handler that ends later sends nothing.
 		w.forget(job)
+		job.stop("shutdown")
 	}
 }
 
 func (w *Worker) beatLoop(drained <-chan struct{}) {
-	for {
-		w.mu.Lock()
-		every := w.every
-		w.mu.Unlock()
+	const idle = 500 * time.Millisecond
+	for pause := idle; ; {
 		select {
 		case <-drained:
 			return
-		case <-time.After(every):
+		case <-time.After(pause):
 		}
+		began := time.Now()
 		w.mu.Lock()
-		jobs := make([]*Job, 0, len(w.held))
+		every := w.every
+		beats := make([]entry, 0, len(w.held))
 		for _, job := range w.held {
-			jobs = append(jobs, job)
+			body := job.beat()
+			data, _ := body["progress"].(json.RawMessage)
+			beats = append(beats, entry{job, body, len(data)})
 		}
 		w.mu.Unlock()
-		for len(jobs) > 0 {
-			count := len(jobs)
-			if count > maxBatch {
-				count = maxBatch
-			}
-			w.beat(jobs[:count])
-			jobs = jobs[count:]
+		for _, batch := range batches(beats) {
+			w.beat(batch, every)
+		}
+		pause = idle
+		if len(beats) > 0 {
+			// One that got no response has taken the time until the next one.
+			pause = every - time.Since(began)
 		}
 	}
 }
 
-func (w *Worker) beat(jobs []*Job) {
+func (w *Worker) beat(beats []entry, every time.Duration) {
 	held := map[string]*Job{}
-	beats := make([]map[string]any, 0, len(jobs))
-	for _, job := range jobs {
-		held[job.ID+job.Lease] = job
-		beats = append(beats, job.beat())
+	for _, each := range beats {
+		held[each.job.ID+each.job.Lease] = each.job
 	}
-	data, err := w.post("heartbeat", map[string]any{"jobs": beats}, time.Minute)
+	// A connection may be dead without an error: several heartbeats must fit into QUEUE_STALE_AFTER.
+	data, err := w.post(context.Background(), "heartbeat", map[string]any{"jobs": bodiesOf(beats)}, every)
+	var refused *Error
+	w.unanswered = err != nil && !errors.As(err, &refused)
+	if w.unanswered {
+		w.options.Client.CloseIdleConnections()
+	}
 	var answer struct {
-		Jobs []struct{ ID, Lease, Deadline string }
+		Jobs []struct {
+			ID, Lease, Deadline string
+			Error               *struct{ Message string }
+		}
 		Stop []struct{ ID, Lease, Reason string }
 	}
 	if err == nil {
@@ -493,18 +554,21 @@ func (w *Worker) beat(jobs []*Job) {
 		w.options.Logf("nightshift: could not send a heartbeat: %v", err)
 		if !isTransient(err) {
 			// It may be a progress that cannot be stored: the next heartbeat goes without.
-			for i, job := range jobs {
-				job.sent(beats[i], true)
+			for _, each := range beats {
+				each.job.sent(each.body, true)
 			}
 		}
 		return
 	}
-	for i, job := range jobs {
-		job.sent(beats[i], false)
+	for _, each := range beats {
+		each.job.sent(each.body, false)
 	}
 	for _, each := range answer.Jobs {
 		if job := held[each.ID+each.Lease]; job != nil {
 			job.locked(func() { job.Deadline = each.Deadline })
+		}
+		if each.Error != nil {
+			w.options.Logf("nightshift: job %s: %s", each.ID, each.Error.Message)
 		}
 	}
 	for _, each := range answer.Stop {
@@ -517,7 +581,7 @@ func (w *Worker) beat(jobs []*Job) {
 // finishLoop sends results in batches. A request that got no response is repeated, which the service recognizes.
 func (w *Worker) finishLoop(drained <-chan struct{}) {
 	for {
-		var first ended
+		var first entry
 		select {
 		case first = <-w.ends:
 		case <-drained:
@@ -527,27 +591,25 @@ func (w *Worker) finishLoop(drained <-chan struct{}) {
 				return
 			}
 		}
-		batch, size := []ended{first}, first.bytes
-		for more := true; more && len(batch) < maxBatch && size < maxBatchBytes; {
+		ends := []entry{first}
+		for more := true; more; {
 			select {
 			case next := <-w.ends:
-				batch = append(batch, next)
-				size += next.bytes
+				ends = append(ends, next)
 			default:
 				more = false
 			}
 		}
-		w.finish(batch)
+		for _, batch := range batches(ends) {
+			w.finish(batch)
+		}
 	}
 }
 
-func (w *Worker) finish(batch []ended) {
-	ends := make([]any, 0, len(batch))
-	for _, each := range batch {
-		ends = append(ends, each.end)
-	}
+// finish tries until the results are stored or refused, or the time after a stop is over.
+func (w *Worker) finish(batch []entry) {
 	for failures := 0; ; failures++ {
-		data, err := w.post("finish", map[string]any{"jobs": ends}, time.Minute)
+		data, err := w.post(w.sending, "finish", map[string]any{"jobs": bodiesOf(batch)}, time.Minute)
 		if err == nil {
 			w.warnOfLost(data)
 			break
@@ -556,12 +618,20 @@ func (w *Worker) finish(batch []ended) {
 			w.refused(batch, err)
 			return
 		}
-		if failures > 20 {
+		if w.sending.Err() != nil {
 			w.options.Logf("nightshift: the results of %d jobs were not stored: %v", len(batch), err)
 			break
 		}
 		w.options.Logf("nightshift: could not send the results of %d jobs, trying again: %v", len(batch), err)
-		time.Sleep(delay(failures))
+		select {
+		case <-time.After(delay(failures)):
+		case <-w.leaving.Done():
+			// The time is short.
+			select {
+			case <-time.After(delay(0)):
+			case <-w.sending.Done():
+			}
+		}
 	}
 	for _, each := range batch {
 		w.forget(each.job)
@@ -569,7 +639,7 @@ func (w *Worker) finish(batch []ended) {
 }
 
 // refused sends the results again in smaller requests: one that the service cannot read must not lose the others.
-func (w *Worker) refused(batch []ended, err error) {
+func (w *Worker) refused(batch []entry, err error) {
 	var answer *Error
 	isUnreadable := errors.As(err, &answer) && (answer.Status == 400 || answer.Status == 413)
 	if middle := len(batch) / 2; isUnreadable && middle > 0 {
@@ -579,11 +649,11 @@ func (w *Worker) refused(batch []ended, err error) {
 	}
 	w.options.Logf("nightshift: the service refused the results of %d jobs: %v", len(batch), err)
 	for _, each := range batch {
-		text, _ := each.end["error"].(string)
+		text, _ := each.body["error"].(string)
 		if isUnreadable && !strings.HasPrefix(text, refusedText) {
 			failed := map[string]any{"id": each.job.ID, "lease": each.job.Lease, "outcome": "failed",
 				"error": refusedText + err.Error()}
-			w.finish([]ended{{each.job, failed, 0}})
+			w.finish([]entry{{each.job, failed, 0}})
 		}
 		w.forget(each.job)
 	}
@@ -606,18 +676,20 @@ func (w *Worker) warnOfLost(data []byte) {
 	}
 }
 
-func (w *Worker) post(call string, body map[string]any, timeout time.Duration) ([]byte, error) {
+func (w *Worker) post(parent context.Context, call string, body map[string]any, timeout time.Duration) ([]byte, error) {
 	body["worker"] = w.about
-	data, err := json.Marshal(body)
+	data, err := marshalled(body)
 	if err != nil {
 		return nil, &Error{Status: 400, Tag: "BadRequest", Message: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(parent, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, "POST", w.options.URL+"/api/v1/work/"+call, bytes.NewReader(data))
 	if err != nil {
 		return nil, &Error{Status: 400, Tag: "BadRequest", Message: err.Error()}
 	}
+	// With HTTP/2, requests go over the same connection even if it does not answer, until one asks for its end.
+	request.Close = call == "heartbeat" && w.unanswered
 	request.Header.Set("authorization", "Bearer "+w.options.Token)
 	request.Header.Set("content-type", "application/json")
 	response, err := w.options.Client.Do(request)
@@ -643,17 +715,35 @@ func (w *Worker) post(call string, body map[string]any, timeout time.Duration) (
 	return nil, &Error{Status: response.StatusCode, Tag: answer.Error.Tag, Message: answer.Error.Message}
 }
 
-// encoded returns a value as JSON. It fails if the value is larger than what the service stores.
-func encoded(value any) (json.RawMessage, error) {
+// marshalled returns a value as JSON, in which <, > and & are not six bytes each.
+func marshalled(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
 		return nil, err
 	}
-	data := bytes.TrimRight(buffer.Bytes(), "\n")
+	return bytes.TrimRight(buffer.Bytes(), "\n"), nil
+}
+
+var (
+	// sound matches escapes of what can be stored, as far as they look like one of the others.
+	sound = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]`)
+	// unstorable matches escapes of NUL and of surrogates.
+	unstorable = regexp.MustCompile(`\\u(0000|[dD][89a-fA-F])`)
+)
+
+// encoded returns a value as JSON. It fails if the service cannot store the value.
+func encoded(value any) (json.RawMessage, error) {
+	data, err := marshalled(value)
+	if err != nil {
+		return nil, err
+	}
 	if len(data) > maxValueBytes {
 		return nil, fmt.Errorf("it must have at most %d bytes as JSON, got %d", maxValueBytes, len(data))
+	}
+	if unstorable.Match(sound.ReplaceAll(data, nil)) {
+		return nil, errors.New("it must not contain NUL characters or unpaired surrogates")
 	}
 	return data, nil
 }
@@ -677,9 +767,8 @@ func isTransient(err error) bool {
 }
 
 func delay(failures int) time.Duration {
-	steps := []float64{0.5, 1, 2, 5, 10, 20}
-	if failures >= len(steps) {
-		failures = len(steps) - 1
+	if failures >= len(backoff) {
+		failures = len(backoff) - 1
 	}
-	return time.Duration(steps[failures] * (0.5 + rand.Float64()/2) * float64(time.Second))
+	return time.Duration(backoff[failures] * (0.5 + rand.Float64()/2) * float64(time.Second))
 }

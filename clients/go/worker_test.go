@@ -168,13 +168,19 @@ func TestKeepsItsJobsAfterABadProgress(t *testing.T) {
 	begun := make(chan struct{})
 	start(t, Options{Queues: []string{queue}, Handlers: map[string]Handler{
 		"go-stubborn": func(ctx context.Context, job *Job) (any, error) {
-			for _, value := range []any{math.NaN(), make(chan int), strings.Repeat("x", 70_000)} {
+			for _, value := range []any{math.NaN(), make(chan int), strings.Repeat("x", 70_000), "a\x00", map[string]int{"\\\x00": 1},
+				json.RawMessage(`"\ud800"`), json.RawMessage(`"\udc00\ud800"`), json.RawMessage(`"\ud800\ud800\udc00"`)} {
 				if job.Progress(value) == nil {
-					t.Error("no error")
+					t.Errorf("no error for %.60v", value)
+				}
+			}
+			for _, value := range []any{`\u0000 \ud800`, json.RawMessage(`"\ud83d\ude00\\ud800"`)} {
+				if err := job.Progress(value); err != nil {
+					t.Error(err)
 				}
 			}
 			// The service refuses it.
-			_ = job.Progress("\x00")
+			job.locked(func() { job.progress = json.RawMessage(`"\u0000"`) })
 			close(begun)
 			<-ctx.Done()
 			return nil, Cancelled()

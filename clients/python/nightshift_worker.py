@@ -18,7 +18,6 @@ import time
 import traceback
 import urllib.parse
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 __version__ = "0.1.0"
 __all__ = ["Worker", "Job", "Retry", "Dead", "Snooze", "Throttled", "Cancelled", "NightshiftError"]
@@ -27,7 +26,7 @@ log = logging.getLogger("nightshift")
 
 # Jobs in one request, which is also the limit of the service.
 _BATCH = 1000
-# Results in one request. The service accepts 32 MiB.
+# Results, or progress, in one request. The service accepts 32 MiB.
 _BATCH_BYTES = 8 * 1024 * 1024
 # What the service stores at most of a result or a progress, and reads of an error and of a log.
 _VALUE_BYTES = 64 * 1024
@@ -38,6 +37,9 @@ _YEAR_SECONDS = 31_536_000
 _SCOPES = ("queue", "key", "job")
 _LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 _BACKOFF_SECONDS = (0.5, 1, 2, 5, 10, 20)
+# How long results that could not be sent are sent again after the grace period.
+_LAST_SECONDS = 5
+_UNSTORABLE = "must not contain NUL characters or unpaired surrogates"
 
 
 class NightshiftError(Exception):
@@ -62,14 +64,24 @@ def _one_of(name, value, known):
     return value
 
 
+def _json(value):
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
 def _encoded(value):
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _json(value).encode("utf-8", "replace")
 
 
-def _too_large(value):
-    """Why a value is too large to be stored, or None. Raises if it cannot be JSON."""
-    size = len(_encoded(value))
-    return None if size <= _VALUE_BYTES else f"must be at most {_VALUE_BYTES} bytes as JSON, got {size}"
+def _fault(value):
+    """Why a value cannot be stored, or None. Raises if it cannot be JSON."""
+    text = _json(value)
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return _UNSTORABLE
+    if size > _VALUE_BYTES:
+        return f"must be at most {_VALUE_BYTES} bytes as JSON, got {size}"
+    return _UNSTORABLE if "\\u0000" in text.replace("\\\\", "") else None
 
 
 class _Outcome(Exception):
@@ -131,6 +143,19 @@ def _without_none(**fields):
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def _batches(sized):
+    """Divides entries of (job, body, bytes) into lists of (job, body), one per request."""
+    batch, size = [], 0
+    for job, body, length in sized:
+        if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((job, body))
+        size += length
+    if batch:
+        yield batch
+
+
 class Job:
     """A claimed job. Its methods may be called from any thread of the handler."""
 
@@ -178,7 +203,7 @@ class Job:
 
     def progress(self, value):
         """Stores the progress with the next heartbeat; only the last value is sent. Raises if it cannot be stored."""
-        fault = _too_large(value)
+        fault = _fault(value)
         if fault is not None:
             raise ValueError(f"progress {fault}")
         value = json.loads(_encoded(value))  # the handler may change it before it is sent
@@ -287,7 +312,7 @@ class _Client:
 
 
 def _is_transient(error):
-    return not isinstance(error, NightshiftError) or error.status in (408, 429, 500, 502, 503, 504)
+    return not isinstance(error, NightshiftError) or error.status in (408, 429) or error.status >= 500
 
 
 class Worker:
@@ -320,6 +345,8 @@ class Worker:
         self._free = threading.Semaphore(concurrency)
         self._stopping = threading.Event()
         self._drained = threading.Event()
+        self._over = threading.Event()
+        self._claimed = queue.SimpleQueue()
         self._ends = queue.SimpleQueue()
         self._heartbeat_seconds = 10
 
@@ -346,18 +373,27 @@ class Worker:
         helpers = [threading.Thread(target=target, daemon=True) for target in (self._beat_loop, self._finish_loop)]
         for helper in helpers:
             helper.start()
-        pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="nightshift")
+        # Not a ThreadPoolExecutor: the interpreter waits for its threads at exit, even for a handler that never ends.
+        for number in range(self._concurrency):
+            threading.Thread(target=self._run_loop, name=f"nightshift_{number}", daemon=True).start()
         try:
-            self._claim_loop(pool)
+            self._claim_loop()
         finally:
             self._stopping.set()
             self._drain()
+            end = time.monotonic() + _LAST_SECONDS
             for helper in helpers:
-                helper.join()
-            pool.shutdown(wait=False)
+                helper.join(max(0, end - time.monotonic()))
+            self._over.set()
+            for _ in range(self._concurrency):
+                self._claimed.put(None)
             self._client.close()
 
-    def _claim_loop(self, pool):
+    def _run_loop(self):
+        for job in iter(self._claimed.get, None):
+            self._run(job)
+
+    def _claim_loop(self):
         failures = 0
         while not self._stopping.is_set():
             # Wait for one free slot, then claim for all that are free.
@@ -382,7 +418,7 @@ class Worker:
             for job in claimed:
                 with self._lock:
                     self._held[job.id, job.lease] = job
-                pool.submit(self._run, job)
+                self._claimed.put(job)
 
     def _claim(self, room):
         body = _without_none(
@@ -413,7 +449,7 @@ class Worker:
     def _ended(self, job):
         try:
             result = self._handlers[job.kind](job.payload, job)
-            fault = _too_large(result)
+            fault = _fault(result)
             if fault is not None:
                 return {"outcome": "dead", "error": f"its result {fault}"}
             return _without_none(outcome="done", result=result)
@@ -433,48 +469,49 @@ class Worker:
             self._held.pop((job.id, job.lease), None)
 
     def _beat_loop(self):
-        while not self._drained.wait(self._heartbeat_seconds if self._held else 0.5):
+        pause = 0.5
+        while not self._drained.wait(pause):
+            began = time.monotonic()
             with self._lock:
                 jobs = list(self._held.values())
-            for start in range(0, len(jobs), _BATCH):
-                self._beat(jobs[start : start + _BATCH])
+            beats = [(job, job._beat()) for job in jobs]
+            for batch in _batches((job, beat, len(_encoded(beat))) for job, beat in beats):
+                self._beat(batch)
+            # One that got no response has taken the time until the next one.
+            pause = max(0, began + self._heartbeat_seconds - time.monotonic()) if jobs else 0.5
 
-    def _beat(self, jobs):
-        held = {(job.id, job.lease): job for job in jobs}
-        beats = [job._beat() for job in jobs]
+    def _beat(self, beats):
+        held = {(job.id, job.lease): job for job, _ in beats}
+        body = {"worker": self._about, "jobs": [beat for _, beat in beats]}
         try:
-            answer = self._client.post("heartbeat", {"worker": self._about, "jobs": beats})
+            # A connection may be dead without an error: several heartbeats must fit into QUEUE_STALE_AFTER.
+            answer = self._client.post("heartbeat", body, timeout=self._heartbeat_seconds)
         except (OSError, NightshiftError) as error:
             log.warning("could not send a heartbeat: %s", error)
             if not _is_transient(error):
                 # It may be a progress that cannot be stored: the next heartbeat goes without.
-                for job, beat in zip(jobs, beats):
+                for job, beat in beats:
                     job._sent(beat, keeps_extension=True)
             return
-        for job, beat in zip(jobs, beats):
+        for job, beat in beats:
             job._sent(beat)
         for each in answer["jobs"]:
             held[each["id"], each["lease"]]._deadline = each["deadline"]
+            if each.get("error") is not None:
+                log.warning("job %s: %s", each["id"], each["error"]["message"])
         for each in answer["stop"]:
             held[each["id"], each["lease"]]._stop(each["reason"])
 
     def _finish_loop(self):
         """Sends results in batches. A request that got no response is repeated, which the service recognizes."""
-        while True:
-            ends = []
-            size = 0
-            last = self._ends.get()
-            while last is not None:
-                job, end, length = last
-                ends.append((job, end))
-                size += length
-                if len(ends) == _BATCH or size > _BATCH_BYTES or self._ends.empty():
-                    break
-                last = self._ends.get()
-            if ends:
-                self._finish(ends)
-            if last is None:
-                return
+        last = False
+        while not last:
+            ends = [self._ends.get()]
+            while not self._ends.empty():
+                ends.append(self._ends.get())
+            last = None in ends
+            for batch in _batches(end for end in ends if end is not None):
+                self._finish(batch)
 
     def _finish(self, ends):
         failures = 0
@@ -486,9 +523,12 @@ class Worker:
                 if not _is_transient(error):
                     self._refused(ends, error)
                     return
-                log.warning("could not send the results of %d jobs, trying again: %s", len(ends), error)
-                if self._drained.wait(_delay(failures)) and failures > len(_BACKOFF_SECONDS):
+                if self._over.is_set():
+                    log.error("the results of %d jobs were not stored: %s", len(ends), error)
                     return
+                log.warning("could not send the results of %d jobs, trying again: %s", len(ends), error)
+                if self._stopping.wait(_delay(failures)):
+                    self._over.wait(_delay(0))  # the time is short
                 failures += 1
         for each in answer["jobs"]:
             if each["error"] is not None:
@@ -519,8 +559,9 @@ class Worker:
             left = list(self._held.values())
         for job in left:
             if not job.stopped:
-                job._stop("shutdown")
+                # In this order: a handler that ends at once must not end its attempt. The first end counts.
                 self._put(job, {"outcome": "returned"})
+                job._stop("shutdown")
         self._drained.set()
         self._ends.put(None)
         try:

@@ -124,6 +124,20 @@ onSharedServers(backends, "work over HTTP", (it) => {
     })
   )
 
+  it.effect("cancels a job whose worker goes on after the cancel, at its deadline", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      for (const attempts of [5, 1]) {
+        const id = yield* enqueue(1, { queue: "hung", attempts })
+        const job = yield* claimOne(worker, "hung")
+        yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+        const past = { deadline: "2020-01-01T00:00:00Z" }
+        expect((yield* heartbeat(job, past)).json).toMatchObject({ jobs: [], stop: [{ id, reason: "timeout" }] })
+        expect(yield* stored(id)).toMatchObject({ state: "cancelled" })
+      }
+    })
+  )
+
   it.effect("ends attempts past their deadline, unless the worker extends it", () =>
     Effect.gen(function* () {
       const { claimOne, enqueue } = workOf("deadline")
@@ -232,7 +246,10 @@ describe.each(backends)("work over HTTP with its own server (%s)", (_, layer) =>
       const { admin } = yield* TestServer
       const id = yield* enqueue({ password: "sesame" })
       const job = yield* claimOne()
-      expect(yield* heartbeat(job, { progress: { at: 1 } })).toMatchObject({ status: 200 })
+      expect((yield* heartbeat(job, { progress: { at: 1 } })).json).toMatchObject({ jobs: [{ error: null }] })
+      const message = "progress must not contain NUL characters or unpaired surrogates."
+      const refused = { jobs: [{ id, error: { tag: "InvalidJob", message } }] }
+      expect(yield* heartbeat(job, { progress: "a\u0000b" })).toMatchObject({ status: 200, json: refused })
       expect(yield* stored(id)).toMatchObject({ progress: { at: 1 } })
       yield* finish(job, { outcome: "done", log: [{ level: "warn", message: "password=sesame" }] })
       const { text } = yield* admin("GET", `/api/v1/jobs/${id}/logs`)

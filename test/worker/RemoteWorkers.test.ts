@@ -1,10 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Layer, TestClock } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, TestClock } from "effect"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import * as Outcome from "../../src/core/Outcome.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -44,37 +45,51 @@ const countingBeats = Layer.effect(
   }))
 )
 
-const layer = RemoteWorkers.layer.pipe(
-  Layer.provideMerge(Layer.merge(counting, countingBeats)),
+const base = Layer.merge(counting, countingBeats).pipe(
   Layer.provideMerge(Layer.merge(QueueMemory.layer, ClusterMemory.layer)),
   Layer.provideMerge(Layer.orDie(Layer.mergeAll(ClusterConfig.layer, WorkerConfig.layer))),
   Layer.provideMerge(Layer.merge(Wakeups.layer, Metrics.layer))
 )
+const layer = Layer.provideMerge(RemoteWorkers.layer, base)
 
 const about = (id: string) => ({ caller: "test", id, name: id, runtime: undefined, host: undefined, pid: undefined })
 
-const poll = (id: string, seconds: number, max = 1) =>
+const poll = (
+  id: string,
+  seconds: number,
+  { kinds, queues = ["q"] }: { kinds?: ReadonlyArray<string>; queues?: ReadonlyArray<string> } = {}
+) =>
   Effect.flatMap(RemoteWorkers, (remote) =>
     remote.claim({
       worker: about(id),
-      queues: ["q"],
-      kinds: undefined,
-      max,
+      queues,
+      kinds,
+      max: 1,
       wait: Duration.seconds(seconds),
       ends: Effect.never
     })
   )
 
-const enqueue = (count: number) =>
-  Effect.flatMap(Queue, (queue) =>
-    queue.enqueue(
-      Array.from({ length: count }, (_, n) => ({ queue: "q", kind: "k", version: 1, payload: n, attempts: 5 }))
-    )
+const enqueue = (count: number, queue = "q", kind = "k") =>
+  Effect.flatMap(Queue, ({ enqueue }) =>
+    enqueue(Array.from({ length: count }, (_, n) => ({ queue, kind, version: 1, payload: n, attempts: 5 })))
   )
 
 const allowMany = Effect.flatMap(Queues, (queues) =>
   Effect.zipRight(queues.declare(["q"]), queues.change("q", { maxWorkers: 2_000 }))
 )
+
+/** Lets the time pass, with what the worker sends and what the leader removes every ten seconds. */
+const passes = <R>(seconds: number, sent: Effect.Effect<unknown, unknown, R>) =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const pods = yield* Pods
+    const { staleAfter } = yield* ClusterConfig
+    const reap = Effect.zipRight(queue.recoverStuck(staleAfter), pods.removeDead(staleAfter))
+    const pass = Effect.orDie(sent).pipe(Effect.zipRight(reap), Effect.zipRight(TestClock.adjust("10 seconds")))
+    yield* Effect.repeatN(pass, seconds / 10 - 1)
+    return (yield* pods.present(staleAfter)).map(({ id }) => id)
+  })
 
 describe("remote workers", () => {
   it.scoped("wait in their thousands for one claim, and each job reaches one of them", () =>
@@ -114,26 +129,15 @@ describe("remote workers", () => {
   it.scoped("lose their jobs QUEUE_STALE_AFTER after their last heartbeat, and no attempt", () =>
     Effect.gen(function* () {
       const remote = yield* RemoteWorkers
-      const queue = yield* Queue
-      const pods = yield* Pods
-      const { staleAfter } = yield* ClusterConfig
-      const reap = Effect.zipRight(queue.recoverStuck(staleAfter), pods.removeDead(staleAfter))
-      const passes = (seconds: number, before: Effect.Effect<unknown, unknown> = Effect.void) =>
-        Effect.repeatN(
-          Effect.orDie(before).pipe(Effect.zipRight(reap), Effect.zipRight(TestClock.adjust("10 seconds"))),
-          seconds / 10 - 1
-        )
       yield* enqueue(1)
       const [job] = yield* poll("killed", 0)
       if (job === undefined) return yield* Effect.dieMessage("no job")
       yield* passes(90, remote.heartbeat(about("killed"), [job]))
-      // A progress that cannot be stored is refused, and costs no heartbeat.
-      const refused = Effect.flip(remote.heartbeat(about("killed"), [{ ...job, progress: "\u0000" }]))
-      yield* passes(90, refused)
+      const present = yield* passes(90, remote.heartbeat(about("killed"), [{ ...job, progress: "\u0000" }]))
       expect(yield* poll("other", 0)).toEqual([])
-      expect((yield* pods.present(staleAfter)).map(({ id }) => id)).toContain(podIdOf(about("killed")))
+      expect(present).toContain(podIdOf(about("killed")))
       // Killed: it sends nothing any more.
-      yield* passes(90)
+      yield* passes(90, Effect.void)
       const [again] = yield* poll("other", 0)
       expect(again).toMatchObject({ id: job.id, attempt: 1, crashCount: 1 })
       expect(yield* remote.finish(about("killed"), [{ ...job, outcome: Outcome.done("late"), log: [] }])).toEqual([
@@ -142,8 +146,62 @@ describe("remote workers", () => {
       expect(yield* remote.finish(about("other"), [{ ...again, outcome: Outcome.done(), log: [] } as never])).toEqual([
         "done"
       ])
-      yield* passes(90)
-      expect((yield* pods.present(staleAfter)).map(({ id }) => id)).not.toContain(podIdOf(about("killed")))
+      expect(yield* passes(90, Effect.void)).not.toContain(podIdOf(about("killed")))
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scoped("have their progress stored, except for what cannot be stored", () =>
+    Effect.gen(function* () {
+      yield* enqueue(2)
+      const remote = yield* RemoteWorkers
+      const jobs = yield* JobSearch
+      const [bad, good] = [yield* poll("w", 0), yield* poll("w", 0)].flat()
+      if (bad === undefined || good === undefined) return yield* Effect.dieMessage("no jobs")
+      const { held, stop } = yield* remote.heartbeat(about("w"), [
+        { ...bad, progress: "a\u0000b" },
+        { ...good, progress: { at: 1 } }
+      ])
+      expect(held.map(({ id, refused }) => [id, refused?.field])).toEqual([
+        [bad.id, "progress"],
+        [good.id, undefined]
+      ])
+      expect(stop).toEqual([])
+      const stored = [yield* jobs.get(bad.id), yield* jobs.get(good.id)]
+      expect(stored.map(({ progress }) => progress)).toEqual([undefined, { at: 1 }])
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.scoped("stay in the list of processes while a process hears from them that they did not claim from", () =>
+    Effect.gen(function* () {
+      yield* enqueue(1)
+      const service = Layer.build(RemoteWorkers.layer)
+      const [job] = yield* Effect.scoped(Effect.flatMap(service, (first) => Effect.provide(poll("moved", 0), first)))
+      if (job === undefined) return yield* Effect.dieMessage("no job")
+      const second = Context.get(yield* service, RemoteWorkers)
+      const present = yield* passes(90, second.heartbeat(about("moved"), [job]))
+      expect(present).toContain(podIdOf(about("moved")))
+      // Without jobs, or with those of another worker, it is not kept.
+      const others = second.heartbeat(about("other"), [job])
+      expect(yield* passes(180, others)).toEqual([])
+    }).pipe(Effect.provide(base))
+  )
+
+  it.scoped("may list their kinds and queues in any order", () =>
+    Effect.gen(function* () {
+      yield* enqueue(4, "q", "a")
+      yield* enqueue(4, "r", "b")
+      const orders = [
+        { kinds: ["a", "b"], queues: ["q", "r"] },
+        { kinds: ["b", "a"], queues: ["r", "q"] }
+      ]
+      beats = 0
+      const served: Array<string> = []
+      for (let turn = 0; turn < 4; turn++) {
+        const [job] = yield* poll("w", 0, orders[turn % 2])
+        if (job !== undefined) served.push(job.queue)
+      }
+      expect(beats).toBe(1)
+      expect(served.toSorted()).toEqual(["q", "q", "r", "r"])
     }).pipe(Effect.provide(layer))
   )
 

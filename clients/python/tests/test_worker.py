@@ -14,9 +14,12 @@ import unittest
 import urllib.parse
 import uuid
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 
+import nightshift_worker
 from nightshift_worker import Cancelled, Dead, Job, NightshiftError, Retry, Snooze, Throttled, Worker, _Client
 
 URL = os.environ["NIGHTSHIFT_URL"]
@@ -65,12 +68,61 @@ def ended(id, state):
     return eventually(check)
 
 
+NAMES = ("id", "lease", "kind", "queue", "version", "key", "meta", "attempt", "attempts", "createdAt", "payload")
+CLAIMED = {**{name: name for name in NAMES}, "deadline": "2026-01-01T00:00:00Z"}
+
+
+@contextlib.contextmanager
+def fake_service(answer):
+    """A service whose first claim returns a job. `answer(call, body)` returns the responses, or False for none."""
+    claimed = threading.Event()
+    over = threading.Event()
+
+    class Requests(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            call = self.path.rpartition("/")[2]
+            if call == "claim":
+                jobs = [] if claimed.is_set() else [CLAIMED]
+                if not jobs:
+                    over.wait(0.1)
+                claimed.set()
+                status, found = 200, {"jobs": jobs, "heartbeatSeconds": 0.3}
+            else:
+                status, found = answer(call, body) or (over.wait(60), None)
+            if found is not None:
+                data = json.dumps(found).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Requests) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            over.set()
+            server.shutdown()
+
+
 class WorkerTest(unittest.TestCase):
     def setUp(self):
         self.queue = f"q-{uuid.uuid4().hex[:8]}"
 
-    def start(self, handlers, **options):
-        worker = Worker(URL, TOKEN, queues=[self.queue], wait=1, **options)
+    def fake(self, answer):
+        service = fake_service(answer)
+        self.addCleanup(service.__exit__, None, None, None)
+        return service.__enter__()
+
+    def start(self, handlers, url=URL, **options):
+        worker = Worker(url, TOKEN, queues=[self.queue], wait=1, **options)
         for kind, handler in handlers.items():
             worker.job(kind)(handler)
         thread = threading.Thread(target=worker.run)
@@ -135,10 +187,11 @@ class WorkerTest(unittest.TestCase):
         begun = threading.Event()
 
         def stubborn(payload, job):
-            for value in (float("nan"), {1, 2}, "x" * 70_000):
-                with contextlib.suppress(ValueError, TypeError):
+            for value in (float("nan"), {1, 2}, "x" * 70_000, "a\x00", {"\\\x00": 1}, ["\udc80"]):
+                with self.assertRaises((ValueError, TypeError)):
                     job.progress(value)
-            job.progress("\x00")  # the service refuses it
+            job.progress("\\u0000 \U0001f600")
+            job._progress = "\x00"  # the service refuses it
             begun.set()
             if job.wait(60):
                 raise Cancelled(job.stop_reason)
@@ -191,9 +244,7 @@ class WorkerTest(unittest.TestCase):
         self.assertIn("the service refused the result", ended(bad, "dead")["lastError"])
 
     def test_sends_again_what_a_heartbeat_could_not(self):
-        names = ("id", "lease", "kind", "queue", "version", "key", "meta", "attempt", "attempts", "createdAt")
-        claimed = {name: name for name in names}
-        job = Job({**claimed, "payload": None, "deadline": "2026-01-01T00:00:00Z"}, 900)
+        job = Job(CLAIMED, 900)
         job.extend(60)
         job.progress({"at": 1})
         first = job._beat()
@@ -201,6 +252,90 @@ class WorkerTest(unittest.TestCase):
         job.progress({"at": 2})
         job._sent(first)
         self.assertEqual(job._beat(), {"id": "id", "lease": "lease", "deadline": job._deadline, "progress": {"at": 2}})
+
+    def test_sends_a_heartbeat_again_that_gets_no_response(self):
+        beats = []
+
+        def answer(call, body):
+            if call == "heartbeat" and body["jobs"]:
+                beats.append(body)
+                stop = [{"id": "id", "lease": "lease", "reason": "cancelled"}]
+                return len(beats) > 1 and (200, {"jobs": [], "stop": stop})
+            return 200, {"jobs": [], "stop": []}
+
+        stopped = threading.Event()
+
+        def wait(payload, job):
+            if job.wait(60):
+                stopped.set()
+
+        self.start({"kind": wait}, self.fake(answer))
+        self.assertTrue(stopped.wait(30))
+
+    def test_sends_results_again_until_the_service_can_store_them(self):
+        stored = threading.Event()
+        # Statuses of proxies in between too.
+        statuses = [408, 429, 500, 503, 507, 520, 599] * 4
+
+        def answer(call, body):
+            if call == "finish" and statuses:
+                return statuses.pop(), {}
+            if call == "finish":
+                stored.set()
+                return 200, {"jobs": [{**body["jobs"][0], "error": None}]}
+            return 200, {"jobs": [], "stop": []}
+
+        with mock.patch.object(nightshift_worker, "_BACKOFF_SECONDS", (0.01,)):
+            self.start({"kind": lambda payload, job: "result"}, self.fake(answer))
+            self.assertTrue(stored.wait(30))
+
+    def test_ends_soon_after_the_grace_period_if_the_service_does_not_answer(self):
+        asked = threading.Event()
+
+        def answer(call, body):
+            if call == "finish":
+                asked.set()
+                return False
+            return 200, {"jobs": [], "stop": []}
+
+        with mock.patch.object(nightshift_worker, "_LAST_SECONDS", 0.2), fake_service(answer) as url:
+            worker = Worker(url, TOKEN, queues=[self.queue], wait=1, grace=0.2)
+            worker.job("kind")(lambda payload, job: "result")
+            thread = threading.Thread(target=worker.run, daemon=True)
+            thread.start()
+            self.assertTrue(asked.wait(30))
+            worker.stop()
+            thread.join(30)
+            self.assertFalse(thread.is_alive())
+
+    def test_divides_requests_by_bytes(self):
+        requests = []
+
+        def answer(call, body):
+            if call == "heartbeat" and len(body["jobs"]) > 0:
+                requests.append(len(json.dumps(body)))
+            return 200, {"jobs": [], "stop": []}
+
+        with mock.patch.object(nightshift_worker, "_BATCH_BYTES", 100_000), fake_service(answer) as url:
+            worker = Worker(url, TOKEN)
+            for number in range(10):
+                job = Job({**CLAIMED, "id": str(number)}, 900)
+                job.progress("x" * 40_000)
+                worker._held[job.id, job.lease] = job
+            thread = threading.Thread(target=worker._beat_loop, daemon=True)
+            thread.start()
+            self.assertEqual(len(eventually(lambda: len(requests) >= 5 and requests[:5])), 5)
+            worker._drained.set()
+        self.assertLess(max(requests), 101_000)
+
+    def test_returns_a_job_before_it_stops_the_handler(self):
+        worker = Worker(URL, TOKEN, grace=0)
+        job = Job(CLAIMED, 900)
+        worker._held[job.id, job.lease] = job
+        # A handler that ends as soon as it is stopped.
+        with mock.patch.object(job, "_stop", lambda reason: worker._put(job, {"outcome": "cancelled"})):
+            worker._drain()
+        self.assertEqual(worker._ends.get()[1]["outcome"], "returned")
 
     def test_uses_a_new_connection_if_the_service_has_closed_an_idle_one(self):
         client = _Client(URL, TOKEN)
@@ -228,15 +363,15 @@ class WorkerTest(unittest.TestCase):
     def test_returns_running_jobs_on_sigterm(self):
         id = enqueue("py-slow", None, self.queue)
         program = (
-            "import os\n"
+            "import sys, time\n"
             "from nightshift_worker import Worker\n"
             f"worker = Worker({URL!r}, {TOKEN!r}, queues=[{self.queue!r}], wait=1, grace=0.5)\n"
             "@worker.job('py-slow')\n"
             "def slow(payload, job):\n"
             "    print('begun', flush=True)\n"
-            "    job.wait(600)\n"
+            "    time.sleep(600)\n"
             "worker.run()\n"
-            "os._exit(7)\n"
+            "sys.exit(7)\n"
         )
         child = subprocess.Popen(
             [sys.executable, "-c", program],

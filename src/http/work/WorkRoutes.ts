@@ -224,7 +224,12 @@ export const layer: Layer.Layer<
           const { held, stop } = yield* remote.heartbeat(worker, jobs)
           if (given.leave === true) yield* remote.leave(worker)
           return HttpServerResponse.unsafeJson({
-            jobs: held.map(({ deadline, id, lease }) => ({ id, lease, deadline: Instant.format(deadline) })),
+            jobs: held.map(({ deadline, id, lease, refused }) => ({
+              id,
+              lease,
+              deadline: Instant.format(deadline),
+              error: refused === undefined ? null : { tag: refused._tag, message: refused.message }
+            })),
             stop
           })
         })

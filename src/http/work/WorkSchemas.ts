@@ -125,17 +125,25 @@ export const HeartbeatRequest = Schema.Struct({
   ...WireText.strict
 })
 
+const Fault = Schema.NullOr(Schema.Struct({ tag: Schema.String, message: Schema.String }))
+
 export const HeartbeatAnswer = Schema.Struct({
-  jobs: Schema.Array(Schema.Struct({ ...held, deadline: Moment })).annotations({
+  jobs: Schema.Array(
+    Schema.Struct({
+      ...held,
+      deadline: Moment,
+      error: Fault.annotations({ description: "Why the progress was not stored, or null." })
+    })
+  ).annotations({
     description: "The jobs that the worker holds. Send the deadline with the next heartbeat."
   }),
   stop: Schema.Array(Schema.Struct({ ...held, reason: Schema.Literal("cancelled", "lost", "timeout") })).annotations({
     description:
-      "Jobs to stop. A cancelled job is finished by the worker; a lost one belongs to another process, and one that timed out has failed."
+      "Jobs to stop. A cancelled job is finished by the worker; a lost one belongs to another process, and one that timed out has failed, or is cancelled if that was requested."
   })
 }).annotations({ identifier: "HeartbeatAnswer" })
 
-export const outcomes = ["done", "failed", "retry", "snooze", "throttled", "dead", "cancelled", "returned"] as const
+const outcomes = ["done", "failed", "retry", "snooze", "throttled", "dead", "cancelled", "returned"] as const
 
 const levels = ["trace", "debug", "info", "warn", "error", "fatal"] as const satisfies ReadonlyArray<Level>
 
@@ -190,7 +198,7 @@ export const FinishAnswer = Schema.Struct({
       status: Schema.NullOr(Schema.String).annotations({
         description: "The job's status: done, pending or dead. Null if the result was not accepted."
       }),
-      error: Schema.NullOr(Schema.Struct({ tag: Schema.String, message: Schema.String }))
+      error: Fault
     })
   )
 }).annotations({ identifier: "FinishAnswer" })

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto"
 import { Clock, Context, Duration, Effect, Exit, Layer, Schedule } from "effect"
-import { type Assignment, type PodFacts, Pods, podsTopic, type RemotePod } from "../../cluster/Pods.js"
+import { type Assignment, type PodFacts, Pods, podsTopic, type QueueSlots, type RemotePod } from "../../cluster/Pods.js"
 import * as Batcher from "../../core/Batcher.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import * as CoalescingCache from "../../core/CoalescingCache.js"
@@ -67,7 +67,9 @@ export class RemoteWorker {
 
   constructor(
     readonly facts: PodFacts,
-    readonly kinds: ReadonlySet<string> | undefined
+    readonly kinds: ReadonlySet<string> | undefined,
+    /** The slots in its row, if it has not claimed from this process. */
+    readonly stored?: ReadonlyArray<QueueSlots>
   ) {}
 
   heldOf(queue: string): ReadonlyArray<Held> {
@@ -96,8 +98,10 @@ export class RemotePods extends Context.Tag("nightshift/worker/RemotePods")<
   {
     /** Returns the worker, with a row of its own. Registers kinds that no process has registered. */
     readonly join: (about: WorkerAbout, serves: Served) => Effect.Effect<RemoteWorker, DatabaseError>
-    /** Notes a request of a worker. Undefined if this process has not served it. */
+    /** Notes a request of a worker. Undefined if this process does not know it. */
     readonly heard: (id: PodId) => Effect.Effect<RemoteWorker | undefined>
+    /** Keeps the row of a worker that has claimed from another process only, such as the one before a restart. */
+    readonly adopt: (id: PodId) => Effect.Effect<void, DatabaseError>
     /** Removes a worker that stops. */
     readonly leave: (id: PodId) => Effect.Effect<void, DatabaseError>
     /** How many more jobs of a queue the worker may hold, if it asks for `wanted`. */
@@ -118,8 +122,9 @@ export class RemotePods extends Context.Tag("nightshift/worker/RemotePods")<
   )
 }
 
-const isSameList = (a: ReadonlyArray<string>, b: ReadonlyArray<string>) =>
-  a.length === b.length && a.every((item, index) => item === b[index])
+/** Clients may send lists in any order. */
+const isSameSet = (a: ReadonlySet<string>, b: ReadonlySet<string>) =>
+  a.size === b.size && [...a].every((item) => b.has(item))
 
 const make = Effect.gen(function* () {
   const pods = yield* Pods
@@ -153,10 +158,12 @@ const make = Effect.gen(function* () {
   const rowOf = (worker: RemoteWorker): RemotePod => ({
     ...worker.facts,
     draining: false,
-    slots: worker.facts.queues.map((name) => {
-      const share = shareOf(worker, name)
-      return { queue: name, wanted: share, have: share, busy: worker.heldOf(name).length }
-    })
+    slots:
+      worker.stored ??
+      worker.facts.queues.map((name) => {
+        const share = shareOf(worker, name)
+        return { queue: name, wanted: share, have: share, busy: worker.heldOf(name).length }
+      })
   })
 
   const beat = (all: ReadonlyArray<RemoteWorker>) =>
@@ -231,16 +238,31 @@ const make = Effect.gen(function* () {
     })
 
   const isServed = ({ worker }: { readonly worker: RemoteWorker }, { kinds: given, queues: names }: Served) =>
-    isSameList(worker.facts.queues, names) &&
+    worker.stored === undefined &&
+    isSameSet(new Set(worker.facts.queues), new Set(names)) &&
     (given === undefined
       ? worker.kinds === undefined
-      : worker.kinds !== undefined && isSameList(worker.facts.kinds, given))
+      : worker.kinds !== undefined && isSameSet(worker.kinds, new Set(given)))
 
   const heard = (id: PodId) =>
     Effect.map(steadyNow, (now) => {
       const worker = workers.get(id)?.worker
       if (worker !== undefined) worker.seenAt = now
       return worker
+    })
+
+  // After a restart, the workers of a fleet are read at once.
+  const rows = yield* CoalescingCache.refreshed(
+    Effect.map(pods.present(staleAfter), (all) => new Map(all.map((pod) => [pod.id, pod]))),
+    "1 second"
+  )
+  const adopt = (id: PodId) =>
+    Effect.gen(function* () {
+      const row = (yield* rows).value.get(id)
+      if (row === undefined || workers.has(id)) return
+      workers.set(id, { worker: new RemoteWorker(row, undefined, row.slots), ready: Effect.void })
+      yield* heard(id)
+      latch.open()
     })
 
   /** Forgets jobs that have ended through other processes, or without the worker. */
@@ -301,6 +323,7 @@ const make = Effect.gen(function* () {
         return entry.worker
       }),
     heard,
+    adopt,
     leave: (id) =>
       Effect.suspend(() => {
         workers.delete(id)

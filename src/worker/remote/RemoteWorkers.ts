@@ -7,7 +7,7 @@ import * as Kind from "../../core/Kind.js"
 import type { Outcome } from "../../core/Outcome.js"
 import { unopened } from "../../core/Sealed.js"
 import { limits, type Status } from "../../core/StoredJob.js"
-import type { DatabaseError } from "../../database/DatabaseError.js"
+import { type DatabaseError, isDataError } from "../../database/DatabaseError.js"
 import type { Hints } from "../../database/Hints.js"
 import type { AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import type { Kinds } from "../../queue/Kinds.js"
@@ -50,8 +50,8 @@ export interface RemoteBeat extends HeldJob {
 
 /** What a heartbeat found. */
 export interface RemotePulse {
-  /** The jobs that the worker still holds, with their deadlines. */
-  readonly held: ReadonlyArray<HeldJob & { readonly deadline: number }>
+  /** The jobs that the worker still holds, with their deadlines, and why their progress was not stored. */
+  readonly held: ReadonlyArray<HeldJob & { readonly deadline: number; readonly refused: InvalidJob | undefined }>
   /** The jobs that the worker must stop. */
   readonly stop: ReadonlyArray<HeldJob & { readonly reason: Exclude<Judge.StopReason, "shutdown"> }>
 }
@@ -79,11 +79,11 @@ export class RemoteWorkers extends Context.Tag("nightshift/worker/RemoteWorkers"
     readonly claim: (claim: RemoteClaim) => Effect.Effect<ReadonlyArray<ClaimedJob>, DatabaseError>
     /** Returns jobs to the queue whose response did not arrive, with their attempts. */
     readonly giveBack: (jobs: ReadonlyArray<ClaimedJob>) => Effect.Effect<void>
-    /** Renews the heartbeat of jobs. Attempts past their deadline end as failed. */
+    /** Renews the heartbeat of jobs. Attempts past their deadline end as failed, or as cancelled if that was requested. */
     readonly heartbeat: (
       worker: WorkerAbout,
       jobs: ReadonlyArray<RemoteBeat>
-    ) => Effect.Effect<RemotePulse, InvalidJob | DatabaseError>
+    ) => Effect.Effect<RemotePulse, DatabaseError>
     /** Ends attempts, with the rules for handlers of processes. An end that was written before is not written again. */
     readonly finish: (
       worker: WorkerAbout,
@@ -256,18 +256,15 @@ const make: Effect.Effect<
       return ends.map((end) => byKey.get(keyOf(end)))
     })
 
-  const storeProgress = (jobs: ReadonlyArray<RemoteBeat>, lost: ReadonlySet<string>) =>
-    Effect.forEach(
-      jobs,
-      (job, index): Effect.Effect<unknown, InvalidJob | DatabaseError> => {
-        if (job.progress === undefined || lost.has(keyOf(job))) return Effect.void
-        const text = jsonText(job.progress, limits.resultBytes)
-        return Either.isLeft(text)
-          ? new InvalidJob({ index, field: "progress", reason: text.left })
-          : queue.progress(job, text.right)
-      },
-      { discard: true }
+  /** Stores the progress of one job, or returns why it cannot be stored. */
+  const storeProgress = (job: RemoteBeat) => {
+    const refused = (reason: string) => new InvalidJob({ index: 0, field: "progress", reason })
+    const text = jsonText(job.progress, limits.resultBytes)
+    if (Either.isLeft(text)) return Effect.succeed(refused(text.left))
+    return Effect.as(queue.progress(job, text.right), undefined).pipe(
+      Effect.catchIf(isDataError, () => Effect.succeed(refused("has a value that the database cannot store")))
     )
+  }
 
   /** Ends an attempt that is past its deadline. Nothing is written if it has ended meanwhile. */
   const timeOut = (job: ClaimedJob, deadline: number) =>
@@ -288,12 +285,17 @@ const make: Effect.Effect<
       const lost = new Set(unknown.filter((_, index) => found[index]?._tag !== "Running").map(keyOf))
       const own = jobs.flatMap(({ id, lease }) => (lost.has(keyOf({ id, lease })) ? [] : [{ id, lease }]))
       const pulse = yield* queue.heartbeat(own)
-      // After the renewal: a progress that cannot be stored must not cost the worker its jobs.
       for (const job of pulse.lost) lost.add(keyOf(job))
-      yield* storeProgress(jobs, lost)
       const now = yield* Clock.currentTimeMillis
       const cancelled = new Set(pulse.cancelRequested.map(keyOf))
       const alive = jobs.filter((job) => !lost.has(keyOf(job)))
+      // After the renewal: progress that fails to be stored must not cost the worker its jobs.
+      const refused = new Map<string, InvalidJob>()
+      for (const job of alive) {
+        const fault = job.progress === undefined ? undefined : yield* storeProgress(job)
+        if (fault !== undefined) refused.set(keyOf(job), fault)
+      }
+      if (worker === undefined && alive.length > 0) yield* pods.adopt(pod)
       const deadlineOf = ({ deadline, extend }: RemoteBeat) =>
         extend === undefined ? deadline : now + Duration.toMillis(extend)
       // Only these need their rows: the others have time left.
@@ -308,16 +310,19 @@ const make: Effect.Effect<
         const { startedAt } = attempt.job
         const deadline = deadlineOf(job) ?? startedAt + Duration.toMillis(defaultTimeout)
         deadlines.set(keyOf(job), deadline)
-        if (deadline > now || cancelled.has(keyOf(job))) continue
+        if (deadline > now) continue
         yield* timeOut(attempt.job, deadline)
         timedOut.add(keyOf(job))
       }
       const ended = jobs.filter((job) => lost.has(keyOf(job)) || timedOut.has(keyOf(job)))
       yield* forget(pod, ended)
       return {
-        held: alive.flatMap((job) =>
-          timedOut.has(keyOf(job)) ? [] : [{ id: job.id, lease: job.lease, deadline: deadlines.get(keyOf(job)) ?? now }]
-        ),
+        held: alive.flatMap(({ id, lease }) => {
+          const key = keyOf({ id, lease })
+          return timedOut.has(key)
+            ? []
+            : [{ id, lease, deadline: deadlines.get(key) ?? now, refused: refused.get(key) }]
+        }),
         stop: jobs.flatMap(({ id, lease }): RemotePulse["stop"] => {
           const key = keyOf({ id, lease })
           if (lost.has(key)) return [{ id, lease, reason: "lost" }]
@@ -338,7 +343,8 @@ const make: Effect.Effect<
       ),
     claim: ({ ends, kinds, max, queues, wait, worker }) =>
       Effect.flatMap(pods.join(worker, { queues, kinds }), (joined) =>
-        polls.wait({ worker: joined, queues, max, wait, ends })
+        // In the worker's order: a turn counts in it.
+        polls.wait({ worker: joined, queues: joined.facts.queues, max, wait, ends })
       ),
     heartbeat,
     finish,
