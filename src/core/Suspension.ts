@@ -24,7 +24,7 @@ export interface Wait {
   readonly name: string
   /**
    * Epoch milliseconds: the end of a sleep, or the timeout of a signal. The first value that is stored stays, except for a
-   * limit.
+   * retry, a limit, and changed code.
    */
   readonly dueAt?: number | undefined
   /** The limit that a step waits for. */

@@ -14,6 +14,10 @@ export const encode = Schema.encodeSync(ExitOfJson)
 export const decode = (json: unknown): Exit.Exit<unknown, unknown> =>
   Either.getOrElse(Schema.decodeUnknownEither(ExitOfJson)(json), () => Exit.succeed(json))
 
+/** The exit that JSON stands for, with values where exits have them: those are sealed. */
+export const asExit = (json: unknown): unknown =>
+  Either.isRight(Schema.decodeUnknownEither(ExitOfJson)(json)) ? json : { _tag: "Success", value: json }
+
 /** The exit of an activity that the code itself interrupted: a timeout, a lost race, a failure beside it. */
 export const abandoned = { _tag: "Failure", cause: { _tag: "Interrupt", fiberId: { _tag: "None" } } }
 

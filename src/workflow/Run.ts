@@ -360,7 +360,7 @@ export class Run extends Journal {
       }
       const take = () => {
         const given = this.deferred("signal", signal)
-        return given?.completedAt === undefined ? undefined : { json: given.exit }
+        return given?.completedAt === undefined ? undefined : { json: ExitJson.asExit(given.exit) }
       }
       return yield* this.receive(name, "signal", inside, take, () => [{ kind: "signal", name: signal }])
     })

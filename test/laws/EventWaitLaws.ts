@@ -5,6 +5,7 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import type { Match, WaitAnswer } from "../../src/queue/events/Events.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
+import { continued, end, step } from "./WorkflowLine.js"
 
 const eventOf = (line: Line) => `${line.name}.paid`
 const nameOf = (line: Line, number = 1) => `event:${eventOf(line)}${number === 1 ? "" : `#${number}`}`
@@ -164,6 +165,26 @@ export const eventWaitLaws = (law: Law): void => {
       yield* publish(line, { order: "A", n: 2 })
       expect(yield* wait(line, second, order("A"))).toMatchObject({ data: { n: 2 } })
       expect(yield* wait(line, second, order("A"), 2)).toEqual({ settled: true })
+    })
+  )
+
+  law("end with their journal, and the next one gets the events that were not received", (line) =>
+    Effect.gen(function* () {
+      const one = yield* started(line, "A")
+      yield* publish(line, { order: "A", n: 1 })
+      expect(yield* wait(line, one, order("A"))).toMatchObject({ data: { n: 1 } })
+      yield* line.workflows.record(one.run, step(nameOf(line), { kind: "signal" }))
+      expect(yield* wait(line, one, order("A"), 2)).toEqual({ settled: true })
+      yield* publish(line, { order: "A", n: 2 })
+      expect(yield* wait(line, one, order("A"), 3)).toEqual({ settled: true })
+      yield* end(line, one.run, continued())
+      const next = { ...one, run: yield* line.claimOne }
+      yield* publish(line, { order: "A", n: 3 })
+      const shown = yield* line.workflows.show(one.execution)
+      expect([shown.unclaimed, shown.deferreds]).toEqual([[], []])
+      expect(yield* wait(line, next, order("A"), 4)).toMatchObject({ data: { n: 2 } })
+      expect(yield* wait(line, next, order("A"), 5)).toMatchObject({ data: { n: 3 } })
+      expect(yield* wait(line, next, order("A"), 6)).toEqual({ settled: true })
     })
   )
 

@@ -1,8 +1,8 @@
 import { assert } from "@effect/vitest"
 import { Duration, Effect, Exit } from "effect"
-import { End } from "../../src/queue/AttemptEnd.js"
+import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
-import { begin, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
+import { begin, continued, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
 const order = (line: Line) => `${line.name}/order`
 
@@ -57,12 +57,7 @@ export const signalValueLaws = (law: Law): void => {
       assert.strictEqual(yield* send(line, "more", undefined, "other"), "completed")
       yield* line.workflows.record(job, took("message", 1))
       yield* line.workflows.record(job, took("message", 2))
-      const continues = { payload: "{}", version: 1 }
-      yield* end(
-        line,
-        job,
-        End.Suspended({ woken: -1, waits: [], runAt: 0, error: undefined, caughtUp: true, continues })
-      )
+      yield* end(line, job, continued())
       // The second value is the first now.
       const again = yield* sendAll(2)
       assert.deepStrictEqual(again.map(Exit.isSuccess), [true, true])
@@ -267,6 +262,32 @@ export const signalValueLaws = (law: Law): void => {
     })
   )
 
+  law("a signal that arrives after its wait has timed out is unclaimed, and a new journal keeps it", (line) =>
+    Effect.gen(function* () {
+      const timedOut = { exit: { timedOut: true } }
+      const first = yield* begin(line)
+      yield* suspend(line, first, [
+        { kind: "signal", name: "message", dueAt: 1 },
+        { kind: "signal", name: "note" }
+      ])
+      const job = yield* line.claimOne
+      yield* line.workflows.record(job, step("message", { ...timedOut, kind: "signal" }))
+      yield* line.workflows.record(job, step("undo:charge/note", { ...timedOut, kind: "undo", sequence: 2 }))
+      yield* line.workflows.record(job, step("received", { kind: "signal", sequence: 3 }))
+      for (const name of ["message", "message", "note", "received"]) yield* send(line, name, undefined, name)
+      assert.deepStrictEqual((yield* line.workflows.show(order(line))).unclaimed.toSorted(), ["message", "note"])
+      yield* end(line, job, continued())
+      assert.deepStrictEqual(yield* stored(line), [
+        ["message", "message"],
+        ["message#2", "message"],
+        ["note", "note"]
+      ])
+      const { waits } = yield* line.workflows.load(yield* line.claimOne)
+      // The code of the new journal does not wait for them yet.
+      assert.isTrue(waits.every(({ dueAt, waiting }) => dueAt === undefined && !waiting))
+    })
+  )
+
   law("a retry keeps the values, and the numbers go on", (line) =>
     Effect.gen(function* () {
       const job = yield* begin(line)
@@ -283,6 +304,40 @@ export const signalValueLaws = (law: Law): void => {
         ["message#2", "b"],
         ["message#3", "c"]
       ])
+    })
+  )
+
+  law("a wait after a retry has its whole timeout, also if the signal has further values", (line) =>
+    Effect.gen(function* () {
+      const { workflows } = line
+      const hour = 3_600_000
+      const waitAnHour = (job: ClaimedJob) =>
+        Effect.flatMap(line.now, (now) => suspend(line, job, [{ kind: "signal", name: "message", dueAt: now + hour }]))
+      /** Retries the execution, claims it, and asserts that it has no wait yet. */
+      const retried = Effect.gen(function* () {
+        yield* line.advance("3 hours")
+        yield* workflows.retry(order(line))
+        const job = yield* line.claimOne
+        const { waits } = yield* workflows.load(job)
+        const wait = waits.find(({ kind }) => kind === "signal")
+        assert.deepStrictEqual(
+          [wait?.dueAt, wait?.completedAt, wait?.waiting, (wait?.createdAt ?? 0) > (yield* line.now) - hour],
+          [undefined, undefined, false, true]
+        )
+        return job
+      })
+      yield* waitAnHour(yield* begin(line))
+      for (const value of ["invalid", "b"]) yield* send(line, value)
+      const job = yield* line.claimOne
+      yield* workflows.record(job, step("message", { kind: "signal", outcome: "failed", exit: { error: {} } }))
+      yield* end(line, job, ends.dead)
+      yield* waitAnHour(yield* retried)
+      assert.deepStrictEqual(yield* line.claim(), [])
+      // The execution fails while it waits.
+      yield* workflows.wake(order(line))
+      yield* end(line, yield* line.claimOne, ends.dead)
+      yield* waitAnHour(yield* retried)
+      assert.deepStrictEqual(yield* line.claim(), [])
     })
   )
 

@@ -126,6 +126,28 @@ export const workflowLaws = (law: Law): void => {
     })
   )
 
+  law("each retry of a step has its own due time, which a wake-up does not change", (line) =>
+    Effect.gen(function* () {
+      const execution = `${line.name}/order`
+      const start = yield* line.now
+      const retryAt = (millis: number) => ({ kind: "retry", name: "charge", dueAt: start + millis }) as const
+      const shown = Effect.map(line.workflows.show(execution), ({ waits }) =>
+        waits.map(({ createdAt, dueAt }) => ({ createdAt, dueAt }))
+      )
+      yield* suspend(line, yield* begin(line), [retryAt(60_000)])
+      const first = yield* shown
+      yield* line.advance("30 seconds")
+      yield* line.workflows.wake(execution)
+      yield* suspend(line, yield* line.claimOne, [retryAt(60_000)])
+      assert.deepStrictEqual(yield* shown, first)
+      yield* line.advance("30 seconds")
+      yield* suspend(line, yield* line.claimOne, [retryAt(300_000)])
+      const [second] = yield* shown
+      assert.strictEqual(second?.dueAt, start + 300_000)
+      assert.isAtLeast(second?.createdAt ?? 0, start + 60_000)
+    })
+  )
+
   law("a suspension that got less far keeps what the execution waited for, and a retry does not", (line) =>
     Effect.gen(function* () {
       const waiting = Effect.map(line.workflows.show(`${line.name}/order`), ({ deferreds }) =>

@@ -4,17 +4,7 @@ import type { JobId } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
 import { ends, type Law, type Line } from "./Line.js"
-import { begin, childOf, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
-
-const continued = (payload: unknown, version = 1) =>
-  End.Suspended({
-    woken: -1,
-    runAt: 0,
-    waits: [],
-    error: undefined,
-    caughtUp: true,
-    continues: { payload: JSON.stringify(payload), version }
-  })
+import { begin, childOf, continued, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
 const parked = (runAt: number) =>
   End.Again({ runAt, counted: false, error: undefined, remember: undefined, parked: true })
@@ -179,6 +169,18 @@ export const workflowLifetimeLaws = (law: Law): void => {
       assert.deepStrictEqual(yield* end(line, lost, continued({ id: "second" })), [lost.id])
       assert.strictEqual((yield* line.workflows.load(job)).steps.length, 1)
       assert.strictEqual((yield* line.workflows.show(`${line.name}/order`)).continued, 0)
+    })
+  )
+
+  law("a fork has the number of the journal that it copies, and is not pinned", (line) =>
+    Effect.gen(function* () {
+      yield* end(line, yield* begin(line), continued())
+      const job = yield* line.claimOne
+      yield* line.workflows.pin(job, "blue")
+      yield* line.workflows.record(job, step("ship"))
+      const { execution } = yield* line.workflows.fork(`${line.name}/order`, "ship")
+      const fork = (yield* line.claimOne).execution
+      assert.deepStrictEqual([fork?.id, fork?.continued, fork?.pinned], [execution, 1, undefined])
     })
   )
 

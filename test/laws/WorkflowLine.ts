@@ -49,6 +49,17 @@ export const suspend = (line: Line, job: ClaimedJob, waits: ReadonlyArray<Wait>,
 const suspended = ({ error, waits, woken }: Suspension) =>
   End.Suspended({ woken, waits, error, runAt: Math.min(never, ...waits.flatMap(({ dueAt }) => dueAt ?? [])) })
 
+/** The end of a run that continues with a new journal. */
+export const continued = (payload: unknown = {}, version = 1) =>
+  End.Suspended({
+    woken: -1,
+    runAt: 0,
+    waits: [],
+    error: undefined,
+    caughtUp: true,
+    continues: { payload: JSON.stringify(payload), version }
+  })
+
 /** Ends a run of an execution or of a counted job. */
 export const end = (line: Line, { id, isChild, lease }: HeldJob & Pick<ClaimedJob, "isChild">, how: End) =>
   line.queue.finalize([{ id, lease, linked: true, isChild, end: how }])

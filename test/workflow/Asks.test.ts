@@ -303,4 +303,27 @@ describe("an ask", () => {
       'asks.add of "bad" must be an object like { payload: schema, result: schema }'
     )
   })
+
+  it("whose function waits does not keep the execution from ending", async () => {
+    let open = () => {}
+    const packed = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const order = workflow("order", { ...settings, asks: { quote: {} } }, async (_, step) => {
+      step.answer("quote", async () => step.waitFor("price"))
+      await step.waitFor("checkout")
+      await step.run("pack", () => packed)
+      return "packed"
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "1" })
+    const asking = run.ask("quote", undefined, { timeout: "1h" }).catch((error: Error) => error.name)
+    await shift.settle()
+    await run.signal("checkout")
+    await shift.settle()
+    open()
+    await shift.settle()
+    expect(await run.status()).toMatchObject({ state: "done", result: "packed" })
+    expect(await asking).toBe("AskNotAnsweredError")
+  })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { workflow } from "../../src/client/index.js"
+import { event, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 
 // Executions that go on with a new journal, on virtual time.
@@ -63,6 +63,91 @@ describe("step.continueAs", () => {
     await shift.settle()
     expect(await run.status()).toMatchObject({ state: "done" })
     expect([...new Set(got)]).toEqual([1, "early", 2])
+  })
+
+  it("rejects a payload that an async validator refuses, in every run", async () => {
+    const payload = z.object({ round: z.number().refine(async (round) => round >= 0, "must not be negative") })
+    const errors: Array<unknown> = []
+    const loop = workflow("loop", { payload, key: () => "only" }, async (_, step) => {
+      await step.continueAs({ round: -1 }).catch((error: unknown) => errors.push(error))
+      await step.sleep("later", "1h")
+      return "end"
+    })
+    await using shift = await testShift({ handlers: [loop] })
+    const run = await shift.start(loop, { round: 0 })
+    expect(await run.result()).toBe("end")
+    expect(errors.length).toBeGreaterThan(1)
+    const issues = [{ path: ["round"], message: "must not be negative" }]
+    for (const error of errors) expect(error).toMatchObject({ name: "InvalidPayloadError", kind: "loop", issues })
+  })
+
+  it("keeps a signal that arrived after the wait for it had timed out, and delivers it once", async () => {
+    const got: Array<unknown> = []
+    const loop = workflow("loop", settings, async ({ id, round }, step) => {
+      got.push([round, await step.waitFor("stop", { timeout: "1h" }), await step.waitFor("stop", { timeout: "1h" })])
+      await step.sleep("bill", "1h")
+      if (round < 2) return step.continueAs({ id, round: round + 1 })
+    })
+    await using shift = await testShift({ handlers: [loop], allowChanged: true })
+    const run = await shift.start(loop, { id: "A", round: 0 })
+    await shift.advance("150 minutes")
+    expect(await run.signal("stop", "ada")).toBe("completed")
+    expect((await run.status()).unclaimed).toEqual(["stop"])
+    await shift.drain()
+    expect(await run.status()).toMatchObject({ state: "done", unclaimed: [] })
+    expect([...new Set(got.map((each) => JSON.stringify(each)))]).toEqual([
+      "[0,null,null]",
+      '[1,"ada",null]',
+      "[2,null,null]"
+    ])
+  })
+
+  it("can be forked behind a wait for an event, also from a later journal", async () => {
+    const paid = event("paid", z.object({ order: z.string() }))
+    const shipped: Array<unknown> = []
+    const loop = workflow("loop", settings, async ({ id, round }, step) => {
+      if (round === 0) return step.continueAs({ id, round: 1 })
+      const first = await step.waitForEvent(paid)
+      await step.run("ship", ({ idempotencyKey }) => void shipped.push(idempotencyKey))
+      const second = await step.waitForEvent(paid, { timeout: "1h" })
+      return [first.order, second?.order]
+    })
+    await using shift = await testShift({ handlers: [loop], allowChanged: true })
+    const run = await shift.start(loop, { id: "A", round: 0 })
+    await shift.settle()
+    await shift.publish(paid, { order: "one" })
+    await shift.advance("1 minute")
+    const fork = await run.fork("ship", { as: "B" })
+    await shift.settle()
+    await shift.publish(paid, { order: "two" })
+    await shift.advance("2h")
+    expect(await fork.status()).toMatchObject({ state: "done", continued: 1, result: ["one", "two"] })
+    expect(await run.result()).toEqual(["one", "two"])
+    expect(shipped).toEqual(["loop/A@1/ship", "loop/B@1/ship"])
+  })
+
+  it("does not keep waits for events that lost a race", async () => {
+    const paid = event("paid", z.object({ order: z.string() }))
+    const loop = workflow("loop", settings, async ({ id, round }, step) => {
+      if (round < 3) {
+        await Promise.race([step.waitForEvent(paid), step.waitFor("next")])
+        return step.continueAs({ id, round: round + 1 })
+      }
+      await step.waitFor("next")
+      return await step.waitForEvent(paid)
+    })
+    await using shift = await testShift({ handlers: [loop], allowChanged: true })
+    const run = await shift.start(loop, { id: "A", round: 0 })
+    for (const _ of [0, 1, 2]) {
+      await shift.settle()
+      await run.signal("next")
+    }
+    await shift.settle()
+    await shift.publish(paid, { order: "one" })
+    expect(await run.status()).toMatchObject({ continued: 3, unclaimed: [], deferreds: [{ name: "next" }] })
+    await run.signal("next")
+    await shift.settle()
+    expect(await run.status()).toMatchObject({ state: "done", result: { order: "one" } })
   })
 
   it("runs nothing behind the call, and rejects an invalid payload", async () => {

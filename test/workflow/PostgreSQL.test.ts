@@ -309,7 +309,7 @@ it("the code gets a result with the same order of keys in its first run and in a
     const stock = await step.run("count", () => ({ table: 1, desk: 2, bed, zero: -0, ...rare }))
     const zero = await step.run("zero", () => -0)
     seen.push([JSON.stringify(stock), 1 / zero])
-    await step.sleep("nap", "150ms")
+    await step.sleep("nap", "1s")
   })
   await using _ = await worker(shift, { handlers: [order] })
   const run = await shift.start(order, { id: "A" })

@@ -200,7 +200,8 @@ describe("a step that writes a stream", () => {
       await using shift = await testShift({ handlers: [chat], seed: 5 })
       const run = await shift.start(chat, { id: "A" })
       const read = [await texts(run.stream("b")), await texts(run.stream("a"))]
-      return JSON.stringify([read, await run.status()])
+      // Which asynchronous frames a trace has depends on what V8 has compiled.
+      return JSON.stringify([read, await run.status()], (key, value) => (key === "stack" ? undefined : value))
     }
     expect(await story()).toBe(await story())
   })

@@ -151,6 +151,10 @@ export const make = (run: WorkflowRun, isFork: boolean): Pick<Step, "all" | "all
     if (first !== undefined) throw first
   }
 
+  /** The children of a step. */
+  const ended = (step: string): Promise<ReadonlyArray<Child>> =>
+    run.journal.withRetries(run.journal.workflows.children(run.execution.id, step))
+
   const children = <A>(
     name: string,
     items: ReadonlyArray<unknown>,
@@ -161,10 +165,14 @@ export const make = (run: WorkflowRun, isFork: boolean): Pick<Step, "all" | "all
   ): Promise<A> => {
     const left = onParentCancel === "leave"
     const onUndo = (stored: Stored, step: string, sequence: number) => {
-      const results = undo === undefined ? [] : judge.done(stored)
-      if (undo === undefined || results.length === 0) return
+      if (undo === undefined) return
+      const isUnstored = judge.first !== true && StepExit.isUnstored(stored.exit)
+      const results = isUnstored ? [] : judge.done(stored)
+      if (results.length === 0 && !isUnstored) return
+      // The result was too large to store: its parts are those of the children.
+      const code = async () => undoEach(undo, isUnstored ? resultsOf((await ended(step)).map(endOf)) : results)
       // The steps inside have their own retries.
-      run.onUndo({ step, base: name, sequence, options: { attempts: 1 }, code: () => undoEach(undo, results) })
+      run.onUndo({ step, base: name, sequence, options: { attempts: 1 }, code })
     }
     return run.call(
       "children",
@@ -174,7 +182,7 @@ export const make = (run: WorkflowRun, isFork: boolean): Pick<Step, "all" | "all
         const step = { name: numbered, kind: "children" } as const
         const { generation } = run.journal
         // Children that were started before and undone run again as new ones.
-        const before = run.journal.attemptsOf(numbered).length
+        const before = run.journal.attemptsOf(numbered).filter(({ exit }) => !StepExit.isUnstarted(exit)).length
         const again = before === 0 ? "" : `/again-${before}`
         const suffix = `${isFork ? `@${run.execution.id}` : ""}${again}`
         // The mapper and the validators of the payloads are code of the workflow: their errors are those of the step.
@@ -199,9 +207,7 @@ export const make = (run: WorkflowRun, isFork: boolean): Pick<Step, "all" | "all
         }
         const collect = () =>
           run.busy(async () => {
-            const { journal } = run
-            const ended = await journal.perform(journal.workflows.children(run.execution.id, numbered))
-            run.conclude(step, await judge.conclude(run, numbered, ended), settle, startedAt)
+            run.conclude(step, await judge.conclude(run, numbered, await ended(numbered)), settle, startedAt)
           })
         const arrived = () => {
           const isOver = run.journal.deferred("children", numbered)?.completedAt !== undefined
@@ -213,7 +219,7 @@ export const make = (run: WorkflowRun, isFork: boolean): Pick<Step, "all" | "all
           await run.journal.known()
           const known = run.journal.deferred("children", numbered)
           const fault = known === undefined && items.length > 0 ? await begin() : undefined
-          if (fault !== undefined) return run.conclude(step, StepExit.ofError(fault.error), settle, startedAt)
+          if (fault !== undefined) return run.conclude(step, StepExit.unstarted(fault.error), settle, startedAt)
           if (detached) run.conclude(step, StepExit.ofValue(undefined), settle, startedAt)
           else if (known?.completedAt !== undefined || items.length === 0) collect()
           else wait()

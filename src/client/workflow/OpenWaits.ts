@@ -11,6 +11,8 @@ export interface OnWait {
   readonly arrived?: (() => boolean) | undefined
   /** Another row that a suspended execution waits for. */
   readonly row?: (() => Suspension.Wait) | undefined
+  /** Called when that row is due. */
+  readonly onRowDue?: (() => void) | undefined
 }
 
 interface OpenWait extends OnWait {
@@ -47,14 +49,17 @@ export class OpenWaits {
   /** Starts timers for the waits, because the execution is not suspended now. */
   arm(): void {
     for (const [key, open] of this.open) {
-      const { askEvery = Number.POSITIVE_INFINITY, onDue, timer, wait } = open
-      if (wait.dueAt === undefined || onDue === undefined || timer !== undefined) continue
+      const { askEvery = Number.POSITIVE_INFINITY, onDue, onRowDue, row, timer, wait } = open
+      const rowDueAt = onRowDue === undefined ? undefined : row?.().dueAt
+      const dueAt = Math.min(wait.dueAt ?? Number.POSITIVE_INFINITY, rowDueAt ?? Number.POSITIVE_INFINITY)
+      const act = dueAt === rowDueAt ? onRowDue : onDue
+      if (dueAt === Number.POSITIVE_INFINITY || act === undefined || timer !== undefined) continue
       const due = Effect.sync(() => {
         if (this.open.get(key) !== open) return
         this.open.delete(key)
-        onDue()
+        act()
       })
-      const pause = Math.min(askEvery, Math.max(0, wait.dueAt - this.now()))
+      const pause = Math.min(askEvery, Math.max(0, dueAt - this.now()))
       open.timer = this.fork(Effect.zipRight(Effect.sleep(pause), due))
     }
   }

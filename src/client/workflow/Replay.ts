@@ -1,5 +1,5 @@
 import type { Difference } from "../../queue/workflow/ChangedCode.js"
-import type { Step } from "../../queue/workflow/Execution.js"
+import type { Step, StepKind } from "../../queue/workflow/Execution.js"
 import { quietTurns, verdictTurns } from "../../workflow/Journal.js"
 
 // Replay: the code of an execution runs again from its start and gets the recorded results in their original order. The
@@ -32,6 +32,7 @@ export interface Held {
   readonly name: string
   /** Runs the step. */
   readonly start: () => void
+  readonly kind: StepKind
   /** For `patched` and `set`: the code passed this place before. */
   readonly passed?: () => void
   readonly canUndo?: boolean
@@ -46,6 +47,8 @@ export interface Recording {
   /** Names of the steps that the execution was suspended on. */
   readonly waits: ReadonlyArray<string>
 }
+
+const bySequence = (a: Step, b: Step) => a.sequence - b.sequence
 
 /** Steps whose result the code does not need. They can be added to the code of running executions, and removed. */
 const isMark = ({ kind }: Step) => kind === "patch" || kind === "set"
@@ -70,6 +73,7 @@ export class Replay {
   /** The place of the first step that ran again. */
   private firstAgain: number
   private quiet = 0
+  private hasEnded = false
   /** The first step that the code requested after it had got all recorded results, in a run that starts nothing. */
   beyond: string | undefined
 
@@ -80,7 +84,7 @@ export class Replay {
   ) {
     this.results = new Map(results.map((step) => [step.name, step]))
     this.open = new Map(reopened.filter(({ name }) => !this.results.has(name)).map((step) => [step.name, step]))
-    this.unseen = [...results, ...this.open.values()].sort((a, b) => a.sequence - b.sequence)
+    this.unseen = [...results, ...this.open.values()].sort(bySequence)
     // A frozen run starts nothing, so it does not matter what it would start before a wait.
     this.waits = new Set(frozen ? [] : waits.filter((name) => !this.results.has(name) && !this.open.has(name)))
     this.awaited = new Set(this.waits)
@@ -99,6 +103,12 @@ export class Replay {
     this.counts.set(base, count)
     this.names.add(name)
     return name
+  }
+
+  /** Numbers the names that begin like this from one again. */
+  renumber(prefix: string): void {
+    for (const name of [...this.names]) if (name.startsWith(prefix)) this.names.delete(name)
+    for (const base of [...this.counts.keys()]) if (base.startsWith(prefix)) this.counts.delete(base)
   }
 
   /** The result of a step. A frozen run gets the old result of an undone step, to follow the same path. */
@@ -141,13 +151,16 @@ export class Replay {
     this.awaited.delete(name)
   }
 
-  /** Runs a reopened step again. Its result is given to `request`. */
-  rerun(place: Step, start: () => void): void {
+  /** Runs a reopened step again. Its result is given to `request`. A run that starts nothing keeps it. */
+  rerun(place: Step, held: Held): void {
     this.quiet = 0
-    if (this.frozen) return
+    if (this.frozen || this.hasEnded) {
+      this.keep(held)
+      return
+    }
     this.running.add(place)
     this.firstAgain = Math.min(this.firstAgain, place.sequence)
-    start()
+    held.start()
   }
 
   /** Delivers the new result of a step that ran again in its turn. Returns whether `turn` must be called. */
@@ -160,6 +173,7 @@ export class Replay {
   begin(held: Held): boolean {
     this.quiet = 0
     this.awaited.delete(held.name)
+    if (this.hasEnded) return false
     if (!this.frozen && this.held.length === 0 && this.requested.size === 0 && !this.isBehind()) {
       held.start()
       return false
@@ -169,17 +183,23 @@ export class Replay {
     return true
   }
 
-  /** In a run that starts nothing: keeps a step with an undo whose result dates from before a retry reopened the step. */
+  /** In a run that starts nothing: keeps a step whose result, if it has one, dates from before a retry reopened the step. */
   keep(held: Held): void {
     this.reopened.push(held)
   }
 
+  /** The code has ended: no more steps start, and results that it requested before are delivered. */
+  end(): void {
+    this.hasEnded = true
+    this.quiet = 0
+  }
+
   /**
-   * Steps with an undo that have no result, in a run that starts nothing: an earlier run that was cut off may have
+   * Steps with an undo that have no result and that this run has not started: an earlier run that was cut off may have
    * begun them.
    */
   get undoable(): ReadonlyArray<Held> {
-    return [...this.held.filter(({ canUndo }) => canUndo === true), ...this.reopened]
+    return [...this.held, ...this.reopened].filter(({ canUndo }) => canUndo === true)
   }
 
   /** Recorded results that the code has not requested. Marks may be removed from the code. */
@@ -218,10 +238,15 @@ export class Replay {
 
   /** The next result to deliver, unless it comes after a step that runs again now or that the code has not requested. */
   private next(): Step | undefined {
-    const bySequence = (a: Step, b: Step) => a.sequence - b.sequence
     const [first] = [...this.requested.keys()].sort(bySequence)
     const [before] = [...this.running, ...this.missing()].sort(bySequence)
     return first === undefined || (before !== undefined && before.sequence < first.sequence) ? undefined : first
+  }
+
+  /** A turn of the event loop has passed while steps are undone: delivers the next result that the code has requested. */
+  rest(): "wait" | "still" {
+    const [first] = [...this.requested.keys()].sort(bySequence)
+    return first === undefined ? "still" : this.deliver(first)
   }
 
   /**
@@ -233,7 +258,7 @@ export class Replay {
     if (first !== undefined) return this.deliver(first)
     const patch = this.wasFurther() ? this.held.find(({ passed }) => passed !== undefined) : undefined
     const isComplete = this.missing().length === 0 && this.awaited.size === 0
-    if (patch === undefined && this.held.length > 0 && isComplete && !this.frozen) {
+    if (patch === undefined && this.held.length > 0 && isComplete && !this.frozen && !this.hasEnded) {
       const ready = this.held
       this.held = []
       this.quiet = 0
@@ -250,7 +275,8 @@ export class Replay {
     }
     const mark = this.earlyMark()
     if (mark !== undefined) return this.deliver(mark)
-    const difference = this.held.length > 0 || this.requested.size > 0 ? this.difference() : undefined
+    const isStuck = this.hasEnded || this.held.length > 0 || this.requested.size > 0
+    const difference = isStuck ? this.difference() : undefined
     if (difference === undefined) return "still"
     return this.quiet < verdictTurns ? "doubt" : difference
   }

@@ -121,14 +121,16 @@ export class RunJournal extends Journal implements WatchHost {
   }
 
   /**
-   * Returns the recorded names of the steps that were cut off before the execution was cancelled. Records `names` if
-   * none are recorded yet.
+   * Returns the recorded names of the steps that were cut off before the execution was cancelled or failed. Records `names`
+   * if none are recorded yet.
    */
-  async cutOff(names: ReadonlyArray<string>, now: number): Promise<ReadonlyArray<string>> {
+  async cutOff(names: ReadonlyArray<string> | undefined, now: number): Promise<ReadonlyArray<string>> {
     const name = Undos.nameOf("/cut off")
     const step = { name, kind: "undo", attempt: 1, startedAt: now } as const
     const before = this.undone.get(name)
-    const recorded = before ?? (await this.write({ ...step, sequence: this.newPlace(), ...StepExit.ofValue(names) }))
+    if (before === undefined && names === undefined) return []
+    const recorded =
+      before ?? (await this.write({ ...step, sequence: this.newPlace(), ...StepExit.ofValue(names ?? []) }))
     return StepExit.recordedValue(recorded) as ReadonlyArray<string>
   }
 
@@ -254,7 +256,7 @@ export class RunJournal extends Journal implements WatchHost {
   }
 
   private writePatiently(step: NewStep): Promise<Recorded> {
-    return this.untilLost(this.record(step, StepExit.ofError))
+    return this.untilLost(this.record(step, StepExit.unstored))
   }
 
   /** Begins a generation of a stream. */

@@ -145,24 +145,27 @@ const receive = <A>(
           await run.refresh()
           if (!arrived()) await timeOut()
         })
-      run.busy(async () => {
+      let dueAt: number | undefined
+      const begin = async (): Promise<void> => {
         await run.journal.known()
         if (arrived()) return
         const answer = await look?.(numbered)
         if (answer !== undefined && "data" in answer) return accept({ value: answer.data })
         const again = answer?.settled === false ? lookAgain(numbered, startedAt, run.now()) : undefined
-        const before = run.journal.deferred(kind, numbered)?.dueAt
-        const dueAt = before ?? (timeout === undefined ? undefined : run.now() + timeout)
+        dueAt ??= run.journal.deferred(kind, numbered)?.dueAt
+        if (timeout !== undefined) dueAt ??= run.now() + timeout
         if (dueAt !== undefined && dueAt <= run.now()) return timeOut()
         run.block(
           { kind, name: numbered, dueAt },
           {
             onDue: dueAt === undefined ? undefined : onDue,
             arrived,
-            row: again === undefined ? row : () => again
+            row: again === undefined ? row : () => again,
+            onRowDue: again === undefined ? undefined : () => run.busy(begin)
           }
         )
-      })
+      }
+      run.busy(begin)
     },
     (stored, numbered) => {
       const value = StepExit.recordedValue(stored) as A | undefined

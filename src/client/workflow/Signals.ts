@@ -1,6 +1,7 @@
 import { issuesText } from "../../core/Issues.js"
 import { joinOr, suggestion } from "../../core/Spelling.js"
 import { shown } from "../../core/Storable.js"
+import { isUndo } from "../../queue/workflow/Undo.js"
 import { InvalidSignalError } from "../ExecutionErrors.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import * as StandardSchema from "../StandardSchema.js"
@@ -15,15 +16,19 @@ export type SignalSchemas = Readonly<Record<string, StandardSchema.StandardSchem
 /** The signals that a workflow receives, with any name if none are declared. A repeated wait has a number: `approval#2`. */
 export type SignalName<Signals> = string extends keyof Signals
   ? string
-  : (keyof Signals & string) | `${keyof Signals & string}#${number}`
+  : Numbered<keyof Signals & string> | `undo:${string}/${Numbered<keyof Signals & string>}`
+
+type Numbered<Name extends string> = Name | `${Name}#${number}`
 
 type SchemaOf<Signals, Name> = Name extends keyof Signals
   ? Signals[Name]
-  : Name extends `${infer Base}#${number}`
-    ? Base extends keyof Signals
-      ? Signals[Base]
+  : Name extends `undo:${string}/${keyof Signals & string}`
+    ? {
+        [Base in keyof Signals & string]: Name extends `undo:${string}/${Base}` ? Signals[Base] : never
+      }[keyof Signals & string]
+    : Name extends `${infer Base}#${number}`
+      ? SchemaOf<Signals, Base>
       : never
-    : never
 
 /** What the sender of a signal passes. */
 export type SignalInput<Signals, Name> =
@@ -67,16 +72,21 @@ export const checkSignals = (workflow: string, signals: unknown): void => {
   }
 }
 
-/** The validator of a signal; none if the workflow declares no signals. Throws InvalidOptionError for a name it does not declare. */
+/**
+ * The validator of a signal; none if the workflow declares no signals. An undo that waits for `ok` gets it as
+ * `undo:charge/ok`. Throws InvalidOptionError for a name it does not declare.
+ */
 export const schemaOf = (
   workflow: string,
   signals: SignalSchemas | undefined,
   name: string
 ): SignalSchemas[string] | undefined => {
   if (signals === undefined) return undefined
+  const names = Object.keys(signals)
   const base = typeof name === "string" && !Object.hasOwn(signals, name) ? name.replace(/#\d+$/, "") : name
   if (Object.hasOwn(signals, base)) return signals[base]
-  const names = Object.keys(signals)
+  const awaited = isUndo(String(base)) ? names.find((declared) => base.endsWith(`/${declared}`)) : undefined
+  if (awaited !== undefined) return signals[awaited]
   const declared = names.length === 0 ? "it declares none" : `it declares ${joinOr(names)}`
   throw new InvalidOptionError(
     "name",

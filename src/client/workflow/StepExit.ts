@@ -6,10 +6,11 @@ import { jsonText, storableText } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import * as Undos from "../../queue/workflow/Undo.js"
 import { ChildrenFailedError, StepFailedError } from "../ExecutionErrors.js"
-import type { ShiftError } from "../ShiftErrors.js"
+import { InvalidPayloadError, type ShiftError } from "../ShiftErrors.js"
 import type { Stored } from "./Replay.js"
 
 // The results of steps as JSON: { value } of a success, { error } of a failure, { timedOut } of a signal that did not arrive.
+// { unstored } and { unstarted } beside an error say why a step with children failed.
 
 interface StoredError {
   readonly name: string
@@ -51,9 +52,39 @@ export const ofError = (error: unknown, failures?: ChildrenFailedError["failures
   return { outcome: "failed", exit: { error: stored } }
 }
 
+/** The failure of a step whose result cannot be stored. */
+export const unstored = (error: unknown): Stored => marked(error, "unstored")
+
+export const isUnstored = (exit: unknown): boolean => Predicate.hasProperty(exit, "unstored")
+
+/** The failure of a step that has started no child. */
+export const unstarted = (error: unknown): Stored => marked(error, "unstarted")
+
+export const isUnstarted = (exit: unknown): boolean => Predicate.hasProperty(exit, "unstarted")
+
+const marked = (error: unknown, mark: string): Stored => {
+  const { exit, outcome } = ofError(error)
+  return { outcome, exit: { ...(exit as object), [mark]: true } }
+}
+
+/** The failure of a payload that an async validator refused. */
+export const ofInvalidPayload = (error: unknown): Stored => {
+  const { exit, outcome } = ofError(error)
+  if (!(error instanceof InvalidPayloadError)) return { outcome, exit }
+  const { issues, kind } = error
+  return { outcome, exit: { ...(exit as object), invalid: { kind, issues: JSON.parse(JSON.stringify(issues)) } } }
+}
+
+/** Throws the error that `ofInvalidPayload` recorded. */
+export const throwInvalidPayload = ({ exit }: Stored): void => {
+  if (!Predicate.hasProperty(exit, "invalid") || !Predicate.hasProperty(exit, "error")) return
+  const { issues, kind } = exit.invalid as Pick<InvalidPayloadError, "issues" | "kind">
+  throw new InvalidPayloadError(kind, issues, 0, (exit.error as StoredError).message)
+}
+
 export const timedOut: Stored = { outcome: "done", exit: { timedOut: true } }
 
-export const isTimedOut = ({ exit }: Stored): boolean => Predicate.hasProperty(exit, "timedOut")
+export { isTimedOut } from "../../queue/workflow/SignalValues.js"
 
 const asText = (message: unknown): string => (typeof message === "string" ? message : ErrorText.messageOf(message))
 

@@ -261,21 +261,22 @@ export const make = (
         const next = continuation(payload)
         // The call may never start.
         if (next instanceof Promise) next.catch(() => {})
-        // Never recorded, and started like a step: not before the code has done what the journal says.
+        // Started like a step: not before the code has done what the journal says. Only a failure is recorded.
         return run.call<never>(
           "run",
           "continueAs",
-          (_, settle) =>
+          (numbered, settle) =>
             run.busy(async () => {
-              try {
-                run.continueAs(await next)
-              } catch (error) {
-                settle(StepExit.ofError(error), 0)
-              }
+              const refused = await Promise.resolve(next).then(
+                (continues) => run.continueAs(continues),
+                StepExit.ofInvalidPayload
+              )
+              if (refused !== undefined) run.conclude({ name: numbered, kind: "run" }, refused, settle)
             }),
           () => {
             throw new Error("continueAs has no result")
-          }
+          },
+          { onFailed: (stored) => StepExit.throwInvalidPayload(stored) }
         )
       }),
 

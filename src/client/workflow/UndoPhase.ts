@@ -1,5 +1,5 @@
 import * as Undos from "../../queue/workflow/Undo.js"
-import type { Held } from "./Replay.js"
+import type { Held, Replay } from "./Replay.js"
 import type { StepContext, StepOptions } from "./Step.js"
 import type { AttemptHost, Attempts } from "./StepAttempts.js"
 import * as StepExit from "./StepExit.js"
@@ -16,8 +16,7 @@ export interface Undo {
 
 /** The run that undoes. */
 export interface UndoHost extends AttemptHost {
-  /** Steps with an undo that may have begun in a run that was cut off. */
-  readonly undoable: ReadonlyArray<Held>
+  readonly replay: Replay | undefined
   attempt(given: Attempts): void
   /** Continues in the next turn of the event loop. */
   check(): void
@@ -32,6 +31,8 @@ export class UndoPhase {
   step: string | undefined
   /** Whether the undo that runs has called steps: it may wait, and then never settles. */
   hasSteps = false
+  /** What undos of this run have called, by name. */
+  readonly calls = new Map<string, Promise<unknown>>()
   /** Absent if the execution was cancelled. */
   failure: { readonly error: unknown } | undefined
   private readonly undos: Array<Undo> = []
@@ -49,24 +50,36 @@ export class UndoPhase {
     if (!isUndone || !this.host.execution.cancelled) this.undos.push(undo)
   }
 
+  /** Steps with an undo that this run has not started. A run that was cut off may have. */
+  private get undoable(): ReadonlyArray<Held> {
+    return this.host.replay?.undoable ?? []
+  }
+
+  /** Whether the run may wait for this: an undo, or a step that runs again. The code has stopped for good. */
+  mayWait(name: string): boolean {
+    return !this.isActive || Undos.isUndo(name) || this.again.has(name)
+  }
+
   /** Starts the next undo, or ends the run. */
   next(): void {
-    if (this.host.execution.cancelled && !this.isPrepared) this.host.busy(() => this.prepare())
-    else this.undoLast()
+    const isPrepared = this.isPrepared || (!this.host.execution.cancelled && this.undoable.length === 0)
+    if (isPrepared) this.undoLast()
+    else this.host.busy(() => this.prepare())
   }
 
   /**
-   * Before the first undo of a cancelled execution. Children that were cancelled with it undo their steps first. A step
-   * that may have begun in a run that was cut off runs again, with the same idempotency key, so that it can be undone.
-   * The steps of an execution that has died are not run again: they may be the reason for its death.
+   * Before the first undo. A step that may have begun in a run that was cut off runs again, with the same idempotency key, so
+   * that it can be undone. The steps of an execution that has died are not run again: they may be the reason for its death.
+   * Children that were cancelled with the execution undo their steps first; those of one that failed are left to run.
    */
   private async prepare(): Promise<void> {
-    const { execution, journal, undoable } = this.host
-    const { cut, dying } = execution
+    const { undoable } = this
+    const { execution, journal } = this.host
+    const { cancelled, cut, dying } = execution
     // Children that have started are known. Those that are done are undone when all have ended.
     const isBegun = ({ name }: Held) => journal.deferred("children", name) !== undefined
-    const begun = undoable.filter(isBegun)
-    const others = undoable.filter((held) => !isBegun(held))
+    const begun = cancelled ? undoable.filter(isBegun) : []
+    const others = undoable.filter(({ kind }) => kind !== "children")
     const names = others.map(({ name }) => name)
     this.isPrepared = true
     if (dying) {
@@ -75,10 +88,12 @@ export class UndoPhase {
     }
     // Recorded by the first run that undoes: if that run crashes, it is cut off too, and the code may get further in
     // the next run.
-    const isOpen = names.length > 0 && (cut || this.undos.length > 0)
-    const cutOff = isOpen ? await journal.cutOff(cut ? names : [], this.host.now()) : []
-    const waiting = await journal.withRetries(journal.untilChildrenAreUndone(this.host.now()))
-    if (waiting !== undefined) return this.host.finish(waiting)
+    const begins = cut ? names : this.undos.length > 0 ? [] : undefined
+    const cutOff = names.length === 0 ? [] : await journal.cutOff(begins, this.host.now())
+    if (cancelled) {
+      const waiting = await journal.withRetries(journal.untilChildrenAreUndone(this.host.now()))
+      if (waiting !== undefined) return this.host.finish(waiting)
+    }
     this.startAgain([...begun, ...others.filter(({ name }) => cutOff.includes(name))])
   }
 
@@ -91,9 +106,11 @@ export class UndoPhase {
 
   private undoLast(): void {
     const { undone } = this.host.journal
+    // Not the steps inside undos: an undo may have handled their failure.
+    const ended = this.undos.flatMap(({ step }) => undone.get(Undos.nameOf(step)) ?? [])
     const open = this.undos.filter(({ step }) => !undone.has(Undos.nameOf(step)))
     const next = open.sort((a, b) => b.sequence - a.sequence)[0]
-    if (next === undefined) this.host.finish(StepExit.outcomeOf(this.failure, [...undone.values()], this.unknown))
+    if (next === undefined) this.host.finish(StepExit.outcomeOf(this.failure, ended, this.unknown))
     else this.start(next)
   }
 
@@ -109,6 +126,8 @@ export class UndoPhase {
       counts: false,
       options: next.options as StepOptions<never>,
       perform: async (context, record) => {
+        // The calls of a further attempt get the names and the results of those before.
+        host.replay?.renumber(Undos.within(next.step, ""))
         await StepScope.inside(host, undefined, () => next.code(context))
         return record(StepExit.ofValue(undefined))
       },

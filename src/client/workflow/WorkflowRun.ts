@@ -10,6 +10,7 @@ import { afterThreads, holdFor } from "../../workflow/Journal.js"
 import { NestedStepError } from "../ExecutionErrors.js"
 import { type AskHandler, AskHandlers, type AskHost } from "./AskHandlers.js"
 import type { AskSchema } from "./Asks.js"
+import { CodeEnd, type EndHost } from "./CodeEnd.js"
 import { type OnWait, OpenWaits } from "./OpenWaits.js"
 import { type CallOptions, Replay, type Stored } from "./Replay.js"
 import { RunJournal, type RunServices, Stopped } from "./RunJournal.js"
@@ -25,11 +26,11 @@ import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 // soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
 // no `catch` or `finally` block of the code runs early.
 
-export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
+export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, LimitHost {
   readonly journal: RunJournal
   readonly aborts = new StepAborts()
   readonly limits: StepLimits
-  private replay: Replay | undefined
+  replay: Replay | undefined
   private readonly waits: OpenWaits
   private readonly attempts = new StepAttempts(this)
   private readonly bodies = new StepBodies(
@@ -37,7 +38,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
     (error) => this.fail(error)
   )
   private readonly undoPhase = new UndoPhase(this)
-  private readonly asks: AskHandlers
+  readonly asks: AskHandlers
   /** Whether the run only compares the code with its journal. */
   isComparing = false
   /** `cancelled` and `stopping`: the code gets no results and starts no steps, but steps that run are recorded. */
@@ -48,6 +49,7 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   /** Called when the undo calls a step in a run that is stopping, which does not run the step. */
   private onUndoBlocked: () => void = () => {}
   private isChecking = false
+  private readonly codeEnd = new CodeEnd(this)
   private end: (result: unknown) => void = () => {}
   private fault: (error: unknown) => void = () => {}
 
@@ -201,12 +203,17 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   ): Promise<A> {
     const outer = StepScope.stepOf(this)
     if (outer !== undefined) return Promise.reject(new NestedStepError(outer, base))
+    const { replay } = this
+    const inUndo = this.undoing !== undefined
+    if (this.isOver || replay === undefined) {
+      this.onUndoBlocked()
+      return new Promise(() => {})
+    }
+    this.undoPhase.hasSteps ||= inUndo
+    const name = replay.numbered(Undos.within(this.undoing, StepName.nameOf(kind, base)))
+    const known = this.undoPhase.calls.get(name)
+    if (known !== undefined) return known as Promise<A>
     const promise = new Promise<A>((resolve, reject) => {
-      const { replay } = this
-      const inUndo = this.undoing !== undefined
-      if (this.isOver || replay === undefined) return this.onUndoBlocked()
-      this.undoPhase.hasSteps ||= inUndo
-      const name = replay.numbered(Undos.within(this.undoing, StepName.nameOf(kind, base)))
       const settle = (stored: Stored, sequence: number) => {
         try {
           if (stored.outcome !== "failed") return resolve(read(stored, name, sequence))
@@ -223,24 +230,25 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
       } else if (inUndo) {
         if (before !== undefined) settle(before, before.sequence)
         else live(name, settle)
+      } else if (before !== undefined) {
+        if (place !== undefined) replay.keep({ name, kind, canUndo, start: () => live(name, settle) })
+        if (replay.request(before, () => settle(before, before.sequence))) this.check()
       } else if (this.undoPhase.isActive) {
         // Code that continues in parallel to a failure starts no more steps.
-      } else if (before !== undefined) {
-        if (place !== undefined && canUndo) replay.keep({ name, start: () => live(name, settle) })
-        if (replay.request(before, () => settle(before, before.sequence))) this.check()
       } else if (place !== undefined) {
         const conclude = (stored: Stored, sequence: number) => {
           if (replay.concluded(place, () => settle(stored, sequence))) this.check()
         }
-        replay.rerun(place, () => live(name, conclude))
+        replay.rerun(place, { name, kind, canUndo, start: () => live(name, conclude) })
       } else {
         const start = () => live(name, settle)
-        const held = { name, start, canUndo }
+        const held = { name, kind, start, canUndo }
         if (replay.begin(passed === undefined ? held : { ...held, passed: () => resolve(passed.value) })) this.check()
       }
     })
     // Without this, a failed step that the code does not await would end the process.
     promise.catch(() => {})
+    if (inUndo) this.undoPhase.calls.set(name, promise)
     return promise
   }
 
@@ -287,9 +295,9 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
     else if (mayStop || this.undoPhase.isActive || this.execution.cancelled) this.check()
   }
 
-  /** Registers a wait. */
+  /** Registers a wait. Once steps are undone, the code waits for nothing more. */
   block(wait: Suspension.Wait, on: OnWait): void {
-    if (this.isOver) return
+    if (this.isOver || !this.undoPhase.mayWait(wait.name)) return
     this.waits.add(wait, on)
     this.check()
   }
@@ -314,34 +322,24 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   }
 
   private returned(value: unknown): void {
-    if (this.isOver || this.undoPhase.isActive) return
-    if (this.asks.isAnswering) return void this.asks.settled().then(() => this.returned(value))
-    const difference = this.replay?.difference()
-    if (difference !== undefined) this.changed(difference)
-    else if (this.execution.cancelled) this.undoAll()
-    else this.finish(value)
+    if (this.undoPhase.isActive) return
+    this.codeEnd.begin(() => (this.execution.cancelled ? this.undoAll() : this.finish(value)))
   }
 
   private threw(error: unknown): void {
-    if (this.isOver || this.undoPhase.isActive) return
-    if (this.asks.isAnswering) return void this.asks.settled().then(() => this.threw(error))
-    const difference = this.replay?.difference()
-    if (difference === undefined) {
+    if (this.undoPhase.isActive) return
+    this.codeEnd.begin(() => {
       this.undoPhase.failure = { error }
       this.undoAll()
-    } else this.changed(difference)
+    })
   }
 
   /** Stops the code, lets running steps end, and undoes the steps that are done, the last one first. */
   private undoAll(): void {
     this.undoPhase.isActive = true
+    this.replay?.end()
     this.waits.clear()
     this.check()
-  }
-
-  /** Steps with an undo that may have begun in a run that was cut off. */
-  get undoable(): UndoHost["undoable"] {
-    return this.replay?.undoable ?? []
   }
 
   private changed(difference: ChangedCode.Difference): void {
@@ -359,10 +357,11 @@ export class WorkflowRun implements AskHost, AttemptHost, UndoHost, LimitHost {
   }
 
   private advance(): void {
-    if (this.isOver || this.replay === undefined) return
-    const state = this.undoPhase.isActive ? "still" : this.replay.turn()
+    if (this.isOver || this.replay === undefined || this.codeEnd.isAnswering) return
+    const state = this.undoPhase.isActive ? this.replay.rest() : this.replay.turn()
     if (state === "wait" || state === "doubt") this.check(state === "doubt" ? afterThreads : setImmediate)
     else if (state !== "still") this.changed(state)
+    else if (this.codeEnd.conclude()) return
     else if (this.isComparing) this.compared(this.replay.beyond)
     else if (this.mayReceive && this.asks.receive()) return
     else if (this.bodies.areRunning) {

@@ -321,7 +321,7 @@ export interface Execution extends ExecutionSummary {
   readonly streams: ReadonlyArray<StreamSummary>
   /** All waits of the execution, including signals that arrived early. */
   readonly deferreds: ReadonlyArray<Deferred>
-  /** Names of signals that have arrived and that the code has not received: early ones, or those with a wrong name. */
+  /** Names of signals that have arrived and that the code has not received: early ones, late ones, or those with a wrong name. */
   readonly unclaimed: ReadonlyArray<string>
   /** The last heartbeats of steps that have not ended. */
   readonly heartbeats: ReadonlyArray<Heartbeat>

@@ -71,6 +71,7 @@ export const make =
           const value = { execution: name, name: signalOf(each), exit: each.exit, id: each.valueId }
           SignalValuesMemory.put(table, value, now)
         }
+        table.lifetimes.forked(row.id, answer.id)
         table.setTags(answer.id, table.tagsOf(row.id))
         const created = jobs.get(answer.id)
         // The first run must read the journal.

@@ -2,7 +2,7 @@ import { nameOf } from "../../core/StepName.js"
 import { keepAnswers } from "./Asks.js"
 import type { Step } from "./Execution.js"
 import type { StoredDeferred } from "./ExecutionRecords.js"
-import { bytesOf, numberOf, signalOf, takenValue, unclaimedSignals, valueRow } from "./SignalValues.js"
+import { bytesOf, numberOf, openValues, signalOf, valueRow } from "./SignalValues.js"
 
 const sizeOf = (values: ReadonlyArray<StoredDeferred>) => values.reduce((sum, { exit }) => sum + bytesOf(exit), 0)
 
@@ -15,17 +15,7 @@ export const keptSignals = (
   steps: ReadonlyArray<Step>,
   now: number
 ): ReadonlyArray<StoredDeferred> => {
-  const unclaimed = unclaimedSignals(all, steps)
-  const taken = new Set(
-    steps.flatMap((step) => {
-      const value = takenValue(step)
-      return value === undefined ? [] : [`${value.number} ${value.signal}`]
-    })
-  )
-  const values = all
-    .filter(({ completedAt, kind }) => (kind === "signal" || kind === "value") && completedAt !== undefined)
-    .filter((each) => unclaimed.includes(signalOf(each)) && !taken.has(`${numberOf(each)} ${signalOf(each)}`))
-    .toSorted((a, b) => numberOf(a) - numberOf(b))
+  const values = openValues(all, steps).toSorted((a, b) => numberOf(a) - numberOf(b))
   const asks = all.filter(
     ({ completedAt, kind, name }) =>
       kind === "ask" &&
@@ -41,6 +31,7 @@ export const keptSignals = (
         ...each,
         ...valueRow(signal, index + 1),
         waiting: false,
+        dueAt: undefined,
         arrived: index === 0 && own.length > 1 ? own.length : undefined,
         arrivedBytes: index === 0 && own.length > 1 ? sizeOf(own.slice(1)) : undefined
       }))

@@ -14,10 +14,14 @@ const answersKept = span(String(keepAnswers))
 const signal = "case d.kind when 'signal' then d.name when 'value' then d.signal end"
 const number = "case d.kind when 'signal' then 1 when 'value' then substring(d.name from '[0-9]+$')::int end"
 
-/** Whether the code of the job `j` has received the first value of the signal of `d`, with `step.waitFor`. */
+/** Whether the row `d` is the wait of the job `j` for an event. A new journal has its own waits, under other names. */
+const isEventWait = (schema: string) => `exists (
+        select from ${schema}.event_wait w where w.execution = d.execution and w.name = ${signal} and w.job = j.id)`
+
+/** Whether the code of the job `j` has received the first value of the signal of `d`, with `step.waitFor`: not if that timed out. */
 const isReceived = (schema: string) => `exists (
-        select from ${schema}.workflow_step s where s.job_id = j.id and s.kind in ('signal', 'undo') and (s.name = ${signal}
-          or s.name like 'undo:%' and right(s.name, length(${signal}) + 1) = '/' || ${signal}))`
+        select from ${schema}.workflow_step s where s.job_id = j.id and s.kind in ('signal', 'undo')
+          and s.exit->'timedOut' is null and (s.name = ${signal} or s.name like 'undo:%' and right(s.name, length(${signal}) + 1) = '/' || ${signal}))`
 
 /** Whether a step of the job `j` has taken a value of the signal of `d`, with `step.next`. */
 const isTaken = (schema: string, which = "") => `exists (
@@ -29,7 +33,7 @@ const isTaken = (schema: string, which = "") => `exists (
  * still read its answer. `$2` is the time.
  */
 const isOpen = (schema: string) => `coalesce(case
-      when d.kind in ('signal', 'value') then d.completed_at is not null
+      when d.kind in ('signal', 'value') then d.completed_at is not null and not ${isEventWait(schema)}
         and not ${isTaken(schema, ` and (s.exit->'taken'->>'number')::int = ${number}`)}
         and (not ${isReceived(schema)} or ${isTaken(schema)})
       when d.kind = 'ask' and d.completed_at is not null then d.completed_at > ${instant("$2")} - ${answersKept}
@@ -40,7 +44,8 @@ const isOpen = (schema: string) => `coalesce(case
 export const make = (schema: string) => ({
   /**
    * Returns those of the jobs `$1`, held under the leases `$2`, that may continue with a new journal, and deletes their links
-   * to children. The first of three statements of a transaction, in the order of the locks.
+   * to children. Locks their waits for events, which a publisher locks before it completes the signals. The first statement of
+   * a transaction, in the order of the locks.
    */
   unlinkChildren: `
   with held as materialized (
@@ -54,12 +59,17 @@ export const make = (schema: string) => ({
   ), unlinked as (
     delete from ${schema}.workflow_child l using links
     where l.parent = links.parent and l.name = links.name and l.position = links.position
+  ), events as materialized (
+    select from ${schema}.event_wait w join held on held.id = w.job and held.dedupe_key = w.execution
+    order by w.execution, w.name for update of w
   )
-  select id from held`,
+  -- The condition is always true: it makes PostgreSQL read and lock the events.
+  select id from held where (select count(*) from events) >= 0`,
 
   /**
    * Deletes the waits of the jobs `$1` at the time `$2`, except for values and asks that their code has not received, and new
-   * answers. Locks all signals, so that no value is added before the values are numbered again.
+   * answers. Locks all signals, so that no value is added before the values are numbered again. Events that their code has not
+   * received end waits of the next journal.
    */
   forgetWaits: `
   with waits as materialized (
@@ -67,6 +77,10 @@ export const make = (schema: string) => ({
     from ${schema}.job j join ${schema}.workflow_deferred d on d.execution = j.dedupe_key
     where j.id = any($1::uuid[]) and (d.kind = 'signal' or not ${isOpen(schema)})
     order by 1, 2, 3 for update of d
+  ), events as (
+    delete from ${schema}.event_wait w using ${schema}.job j
+    where j.id = any($1::uuid[]) and w.execution = j.dedupe_key and w.job = j.id and not exists (
+      select from ${schema}.workflow_step s where s.job_id = j.id and s.name = w.name and s.kind in ('signal', 'undo'))
   )
   delete from ${schema}.workflow_deferred d using waits
   where d.execution = waits.execution and d.kind = waits.kind and d.name = waits.name and not waits.open`,
@@ -86,7 +100,7 @@ export const make = (schema: string) => ({
     arrived_bytes = case when n.place = 1 and n.total > 1 then n.others end
   from numbered n
   where d.execution = n.execution and d.kind = n.kind and d.name = n.name
-    and (n.total > 1 or n.kind = 'value' or n.arrived is not null)`,
+    and (n.total > 1 or n.kind = 'value' or n.arrived is not null or d.waiting or d.due_at is not null)`,
 
   moveValues: `
   update ${schema}.workflow_deferred d set

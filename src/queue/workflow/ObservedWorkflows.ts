@@ -5,6 +5,7 @@ import { Tracing } from "../../telemetry/tracing/Tracing.js"
 import type { WorkflowTally } from "../../telemetry/WorkflowTally.js"
 import type { HeldJob } from "../Queue.js"
 import type { NewStep, StepKind } from "./Execution.js"
+import { ofError } from "./Streams.js"
 import type { Recorded, Workflows } from "./Workflows.js"
 
 // Counts and traces the recorded steps and signals of executions, for both layers of Workflows.
@@ -23,15 +24,12 @@ const isWait = (kind: StepKind) => kind === "sleep" || kind === "signal" || kind
 const outermost = (span: Tracer.AnySpan): Tracer.AnySpan =>
   span._tag === "Span" && Option.isSome(span.parent) ? outermost(span.parent.value) : span
 
-/** The name of a stored error, in the format of either library that writes exits. Never its message. */
-const errorType = (exit: unknown): string => {
-  for (const path of [["error"], ["cause", "error"], ["cause", "defect"]]) {
-    const error = path.reduce<unknown>((at, key) => (Predicate.hasProperty(at, key) ? at[key] : undefined), exit)
+/** The name of a stored error. Never its message. */
+const errorType = (exit: unknown): string =>
+  ofError(exit, (error) => {
     if (Predicate.hasProperty(error, "_tag") && typeof error._tag === "string") return error._tag
-    if (Predicate.hasProperty(error, "name") && typeof error.name === "string") return error.name
-  }
-  return "Error"
-}
+    return Predicate.hasProperty(error, "name") && typeof error.name === "string" ? error.name : undefined
+  }) ?? "Error"
 
 const trace = (
   tracer: Tracer.Tracer,

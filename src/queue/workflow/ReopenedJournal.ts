@@ -47,8 +47,10 @@ export const reopened = ({ deferreds, links, steps }: Records, now: number): Rec
     deferreds: deferreds.filter(isEnded).map((each) => ({
       ...each,
       waiting: false,
-      // The row that counts the values of a signal stays.
-      ...(isInvalid(each) ? { completedAt: undefined, exit: undefined } : {})
+      // The row that counts the values of a signal stays, and its wait begins anew.
+      ...(each.arrived !== undefined && (each.completedAt === undefined || isInvalid(each))
+        ? { createdAt: now, dueAt: undefined, completedAt: undefined, exit: undefined }
+        : {})
     }))
   }
 }

@@ -22,7 +22,8 @@ const isInvalid = (schema: string) => `d.kind = 'signal' and exists (select from
 /**
  * Prepares the journal of requeued executions, rows of `chosen`, for another run. Failed and undone steps are reopened: they
  * run again in their place. Undos, attempts without a result, waits that did not end, signals with an invalid value, and
- * links to children that were undone are deleted. The row that counts the values of a signal stays.
+ * links to children that were undone are deleted. The row that counts the values of a signal stays, and its
+ * wait begins anew.
  */
 export const reopenFailed = (schema: string, chosen: string, now: string): string => `reopened_steps as (
     update ${schema}.workflow_step s set reopened_at = ${now}
@@ -42,13 +43,15 @@ export const reopenFailed = (schema: string, chosen: string, now: string): strin
       and (d.completed_at is null and d.kind <> 'children' or d.kind = 'children' and ${areUndone(schema, "d.name")}
         or ${isInvalid(schema)})
   ), forgotten_values as (
-    update ${schema}.workflow_deferred d set waiting = false, completed_at = null, exit = null from ${chosen} c
-    where c.woken is not null and d.execution = c.dedupe_key and d.arrived is not null and ${isInvalid(schema)}
+    update ${schema}.workflow_deferred d set waiting = false, created_at = ${now}, due_at = null, completed_at = null, exit = null
+    from ${chosen} c
+    where c.woken is not null and d.execution = c.dedupe_key and d.arrived is not null
+      and (d.completed_at is null or ${isInvalid(schema)})
   ), passed_waits as (
     -- Steps that run again may lead the code past the waits. Those deleted above are not open.
     update ${schema}.workflow_deferred d set waiting = false from ${chosen} c
     where c.woken is not null and d.execution = c.dedupe_key and d.waiting
-      and (d.completed_at is not null or d.kind = 'children' or d.arrived is not null)
+      and (d.completed_at is not null or d.kind = 'children')
       and not (d.kind = 'children' and ${areUndone(schema, "d.name")}) and not (${isInvalid(schema)})
   )`
 

@@ -63,12 +63,18 @@ export const takenValue = ({ exit, kind }: Pick<Step, "exit" | "kind">): TakenVa
     ? (exit.taken as TakenValue)
     : undefined
 
-/** `unclaimed` of an execution. */
-export const unclaimedSignals = (
-  deferreds: ReadonlyArray<Deferred>,
+/** Whether a wait for a signal timed out, as the exit of its step says. A value that arrives later is not received. */
+export const isTimedOut = ({ exit }: Pick<Step, "exit">): boolean =>
+  typeof exit === "object" && exit !== null && "timedOut" in exit
+
+/** The values of signals that the code can still receive. */
+export const openValues = <A extends Deferred>(
+  deferreds: ReadonlyArray<A>,
   steps: ReadonlyArray<Step>
-): ReadonlyArray<string> => {
-  const received = steps.filter(({ kind }) => kind === "signal" || kind === "undo").map(({ name }) => name)
+): ReadonlyArray<A> => {
+  const received = steps
+    .filter((step) => (step.kind === "signal" || step.kind === "undo") && !isTimedOut(step))
+    .map(({ name }) => name)
   // Signals that a compensation waits for may be recorded with the name of the compensation as a prefix.
   const isReceived = (signal: string) =>
     received.some((name) => name === signal || (isUndo(name) && name.endsWith(`/${signal}`)))
@@ -81,12 +87,17 @@ export const unclaimedSignals = (
   )
   const mailboxes = new Set(steps.map((step) => takenValue(step)?.signal))
   // Further values of a signal that the code received only with `waitFor` are repetitions.
-  const isOpen = (each: Deferred) => {
+  const isOpen = (each: A) => {
     const signal = signalOf(each)
     return !taken.has(`${each.kind} ${each.name}`) && (mailboxes.has(signal) || !isReceived(signal))
   }
-  const open = deferreds.filter(
+  return deferreds.filter(
     (each) => (each.kind === "signal" || each.kind === "value") && each.completedAt !== undefined && isOpen(each)
   )
-  return [...new Set(open.map(signalOf))]
 }
+
+/** `unclaimed` of an execution. */
+export const unclaimedSignals = (
+  deferreds: ReadonlyArray<Deferred>,
+  steps: ReadonlyArray<Step>
+): ReadonlyArray<string> => [...new Set(openValues(deferreds, steps).map(signalOf))]

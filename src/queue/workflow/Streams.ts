@@ -153,12 +153,17 @@ export const afterId = (id: string): Pick<StreamPosition, "generation" | "number
   return number === undefined ? undefined : { generation: Number(generation), number: Number(number) + 1 }
 }
 
-/** The message of a failed step, in the form of either library that records exits. */
-export const failureOf = (exit: unknown): string => {
+/** What can be read of the error of a failed step, in the form of either library that records exits. */
+export const ofError = (exit: unknown, read: (error: unknown) => string | undefined): string | undefined => {
   for (const path of [["error"], ["cause", "error"], ["cause", "defect"]]) {
-    const error = path.reduce<unknown>((at, key) => (Predicate.hasProperty(at, key) ? at[key] : undefined), exit)
-    if (Predicate.hasProperty(error, "message") && typeof error.message === "string") return error.message
-    if (typeof error === "string") return error
+    const found = read(path.reduce<unknown>((at, key) => (Predicate.hasProperty(at, key) ? at[key] : undefined), exit))
+    if (found !== undefined) return found
   }
-  return "the step failed"
 }
+
+/** The message of a failed step. */
+export const failureOf = (exit: unknown): string =>
+  ofError(exit, (error) => {
+    if (Predicate.hasProperty(error, "message") && typeof error.message === "string") return error.message
+    return typeof error === "string" ? error : undefined
+  }) ?? "the step failed"

@@ -184,9 +184,6 @@ export class AskTimedOut extends Expected<AskTimedOut>(504)("AskTimedOut", {
   }
 }
 
-/** Advice for a result that is too large. */
-export const smallerResult = `Store large data elsewhere and return its key; the limit is ${limits.resultBytes} bytes`
-
 /** A child already exists as a plain job, whose end would not be reported to the parent. */
 export class ChildNotLinked extends Schema.TaggedError<ChildNotLinked>()("ChildNotLinked", {
   /** Id of the parent execution. */

@@ -157,11 +157,11 @@ export const make = (schema: string) => ({
       select given.*, true as waiting from given union all select left_over.*, null, null, false from left_over
     ) every_wait order by 1, 2, 3
     on conflict (execution, kind, name) do update set waiting = excluded.waiting,
-      due_at = case when not excluded.waiting then d.due_at when d.kind in ('changed', 'limit') then excluded.due_at
+      due_at = case when not excluded.waiting then d.due_at when d.kind in ('changed', 'limit', 'retry') then excluded.due_at
         else coalesce(d.due_at, excluded.due_at) end,
       exit = coalesce(excluded.exit, d.exit),
-      created_at = case when d.kind in ('changed', 'limit') and excluded.waiting and not d.waiting
-        then excluded.created_at else d.created_at end
+      created_at = case when excluded.waiting and (d.kind in ('changed', 'limit') and not d.waiting
+        or d.kind = 'retry' and d.due_at is distinct from excluded.due_at) then excluded.created_at else d.created_at end
     returning execution, completed_at, waiting
   ), ready as materialized (
     -- Reads all of "waited", so that every wait is locked before the first job.
@@ -277,8 +277,8 @@ export const make = (schema: string) => ({
   from ${schema}.job j where j.id = $1`,
 
   /**
-   * Copies the journal of job `$1` before the step `$3` to job `$2`, with its tags and the waits that are complete. Steps that
-   * were undone run again.
+   * Copies the journal of job `$1` before the step `$3` to job `$2`, with its number, its tags and the waits that are complete.
+   * Steps that were undone run again.
    */
   copyJournal: `
   with cut as (
@@ -297,6 +297,9 @@ export const make = (schema: string) => ({
       d.value_id
     from ${schema}.workflow_deferred d
     where d.execution = $4 and (d.completed_at is not null or d.arrived is not null) and d.kind in ('signal', 'value')
+  ), numbered as (
+    insert into ${schema}.workflow_lifetime (job_id, continued)
+    select $2, l.continued from ${schema}.workflow_lifetime l where l.job_id = $1 and l.continued > 0
   ), tags as (
     insert into ${schema}.workflow_tag (job_id, name, value)
     select $2, t.name, t.value from ${schema}.workflow_tag t where t.job_id = $1

@@ -234,10 +234,13 @@ const makeTable = (jobs: Jobs) => {
     /** Ends the journal of an execution, and its streams. Signals that its code has not received are kept. */
     renew: (row: JobRow, now: number) => {
       const execution = row.dedupe?.key ?? ""
-      setDeferreds(execution, keptSignals(deferredsOf(execution), steps.get(row.id) ?? [], now))
+      const own = steps.get(row.id) ?? []
+      const eventWaits = lifetimes.endEventWaits(row.id, own)
+      const others = deferredsOf(execution).filter((each) => !eventWaits.has(signalOf(each)))
+      setDeferreds(execution, keptSignals(others, own, now))
       set(links, execution, undefined)
       const written = [...(streams.get(row.id) ?? [])].map(([name, stream]): [string, StoredStream] => {
-        const outcome = resultOf(steps.get(row.id) ?? [], stream)?.outcome ?? stream.outcome ?? "interrupted"
+        const outcome = resultOf(own, stream)?.outcome ?? stream.outcome ?? "interrupted"
         return [name, { ...stream, outcome }]
       })
       if (written.length > 0) set(streams, row.id, new Map(written))
@@ -285,8 +288,9 @@ const makeTable = (jobs: Jobs) => {
       const others = deferredsOf(execution).filter(({ kind, name }) => !listed.has(keyOf(kind, name)))
       const stored = waits.map(({ dueAt, kind, limit, name }): StoredDeferred => {
         const known = deferred(execution, kind, name)
-        if (known !== undefined && (kind === "changed" || kind === "limit")) {
-          const createdAt = known.waiting ? known.createdAt : now
+        if (known !== undefined && (kind === "changed" || kind === "limit" || kind === "retry")) {
+          const isNext = kind === "retry" ? known.dueAt !== dueAt : !known.waiting
+          const createdAt = isNext ? now : known.createdAt
           return { ...known, waiting: true, dueAt, createdAt, exit: limit ?? known.exit }
         }
         if (known !== undefined) return { ...known, waiting: true, dueAt: known.dueAt ?? dueAt }

@@ -33,8 +33,7 @@ import {
   type InvalidTags,
   type LeaseLost,
   type SignalsFull,
-  type StepNotFound,
-  smallerResult
+  type StepNotFound
 } from "./WorkflowErrors.js"
 
 /** A job that becomes an execution. */
@@ -388,7 +387,7 @@ export const admitted = (
   if (fault !== undefined)
     return Either.left(new InvalidStep({ step: name.slice(0, 100), reason: `has an invalid name: it ${fault}` }))
   return Either.mapLeft(jsonText(value === undefined ? null : value, maxBytes(kind)), (reason) => {
-    const advice = reason.includes("bytes as JSON") ? `. ${smallerResult}` : ""
+    const advice = reason.includes("bytes as JSON") ? ". Store large data elsewhere and return its key" : ""
     return new InvalidStep({ step: name, reason: `is invalid: its value ${reason}${advice}` })
   })
 }
