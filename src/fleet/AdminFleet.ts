@@ -6,7 +6,7 @@ import { type JobActions, JobAdmin } from "../queue/JobAdmin.js"
 import { JobLogs } from "../queue/logs/JobLogs.js"
 import { choices } from "../queue/search/JobFilter.js"
 import { JobSearch, maxFound, type QueueCounts, SortRefused } from "../queue/search/JobSearch.js"
-import { Queues } from "../queue/settings/QueueSettings.js"
+import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
 import * as RateShare from "../queue/settings/RateShare.js"
 import { type CellServices, Cells, on, onHolder } from "./Cells.js"
 import { type Cell, cellOfId, cellsOf } from "./Fleet.js"
@@ -152,6 +152,12 @@ const make = Effect.gen(function* () {
       ).pipe(Effect.catchTag("JobNotFound", () => Effect.succeed([])))
   })
 
+  /** Settings of a queue in one of its cells, as those of the whole queue. */
+  const whole = (queue: QueueSettings): QueueSettings => ({
+    ...queue,
+    rate: RateShare.together(queue.rate, cellsOf(fleet, queue.name).length)
+  })
+
   const ofQueue = <A, E>(name: string, use: (queues: typeof Queues.Service) => Effect.Effect<A, E>) =>
     Effect.map(inEach(cellsOf(fleet, name), Queues, use), ([first]) => first as A)
 
@@ -162,16 +168,28 @@ const make = Effect.gen(function* () {
     all: Effect.map(
       everywhere(Queues, (port) => port.all),
       (found) => {
-        const byName = new Map(found.flat().map((queue) => [queue.name, queue]))
-        return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+        const byName = new Map<string, QueueSettings>()
+        // A cell may have settings of a queue that has left it.
+        for (const [place, some] of found.entries())
+          for (const queue of some)
+            if (!byName.has(queue.name) || cellsOf(fleet, queue.name)[0] === all[place]) byName.set(queue.name, queue)
+        return [...byName.values()].map(whole).sort((a, b) => (a.name < b.name ? -1 : 1))
       }
     ),
-    get: (name) => ofQueue(name, (port) => port.get(name)),
+    get: (name) =>
+      Effect.map(
+        ofQueue(name, (port) => port.get(name)),
+        whole
+      ),
     change: (name, patch) =>
-      ofQueue(name, (port) => port.change(name, RateShare.inPatch(patch, cellsOf(fleet, name).length))),
+      Effect.map(
+        ofQueue(name, (port) => port.change(name, RateShare.inPatch(patch, cellsOf(fleet, name).length))),
+        ({ after, before }) => ({ after: whole(after), before: whole(before) })
+      ),
     known: (name) => {
       const opened = cells.opened(cellsOf(fleet, name)[0] ?? fleet.main)
-      return opened === undefined ? undefined : Context.get(opened.services, Queues).known(name)
+      const known = opened === undefined ? undefined : Context.get(opened.services, Queues).known(name)
+      return known === undefined ? undefined : whole(known)
     }
   })
 

@@ -103,10 +103,13 @@ export class Cells extends Context.Tag("nightshift/fleet/Cells")<
 /** Options of the connections to each cell. */
 export type CellOptions = Pick<Nightshift.ClientOptions, "pool" | "handlerPool" | "codec">
 
+/** The statement that identifies a database. */
+export const identityQuery = `select ${ServerIdentity.cluster} as cluster`
+
 /** Identifies the database of the cell whose services run it. */
 export const identityOf = Effect.gen(function* () {
   const { sql } = yield* Database
-  const [row] = yield* mapErrors(sql.unsafe<{ cluster: string }>(`select ${ServerIdentity.cluster} as cluster`))
+  const [row] = yield* mapErrors(sql.unsafe<{ cluster: string }>(identityQuery))
   return row?.cluster ?? ""
 })
 

@@ -5,13 +5,12 @@ import * as CoalescingCache from "../core/CoalescingCache.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { address } from "../database/DatabaseUrl.js"
-import * as ServerIdentity from "../database/ServerIdentity.js"
 import { outside } from "../database/Transaction.js"
 import { OuterTransactionFailed } from "../queue/JobErrors.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { RunStatement } from "../queue/Queue.js"
 import { type Decide, decide, isRouted, type Route, Routes, routed } from "../queue/settings/Routes.js"
-import { type Cells, on } from "./Cells.js"
+import { type Cells, identityQuery, on } from "./Cells.js"
 import { type Cell, place } from "./Fleet.js"
 
 // Chooses the cell of a job: by its queue, after the routes of all cells, and its key. Checks that a transaction is of that cell.
@@ -93,8 +92,6 @@ export const oneCell = (placed: ReadonlyArray<PlacedJob>, main: Cell): Effect.Ef
   return found === undefined ? Effect.succeed(first.cell) : apart(first, found, other, placed.length)
 }
 
-const identity = `select ${ServerIdentity.cluster} as cluster`
-
 /** Databases of connections and transactions that were asked. */
 const known = new WeakMap<object, string>()
 
@@ -134,7 +131,7 @@ export const checkTransaction = (cells: CellsService, cell: Cell): Effect.Effect
 const ofConnection = (connection: Connection): Effect.Effect<string, DatabaseError> => {
   const asked = known.get(connection)
   if (asked !== undefined) return Effect.succeed(asked)
-  return Effect.map(mapErrors(connection.executeValues(identity, [])), ([row]) => {
+  return Effect.map(mapErrors(connection.executeValues(identityQuery, [])), ([row]) => {
     const found = String(row?.[0])
     known.set(connection, found)
     return found
@@ -157,8 +154,8 @@ export const checkOuter = (
         // The parameter is unused, but every statement has one.
         try: () =>
           run({
-            text: `${identity} where $1::text is not null`,
-            within: () => `${identity} where $1::text is not null`,
+            text: `${identityQuery} where $1::text is not null`,
+            within: () => `${identityQuery} where $1::text is not null`,
             parameter: ""
           }),
         catch: (error) => new OuterTransactionFailed({ error })

@@ -2,7 +2,10 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { z } from "zod"
+import { job } from "../../src/client/index.js"
 import * as CellTag from "../../src/core/CellTag.js"
+import * as FleetFolder from "../support/FleetFolder.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -179,6 +182,29 @@ describe("nightshift fleet doctor", () => {
       expect(found.of("all cells", "balance")).toMatchObject([
         { found: "Keys of unfinished jobs of queue mail: mail 12 (100 %), mail-2 0 (0 %)." }
       ])
+    })
+  )
+
+  it.scopedLive("advises to finish or undo an interrupted move, and keeps the cells of the queue", () =>
+    Effect.gen(function* () {
+      const made = yield* FleetFolder.make(["main", "mail", "mail-2"], "  mail: { cells: [main, mail], by: key }\n")
+      const main = yield* made.cell("main")
+      const greet = job("greet", { payload: z.object({}), queue: "mail" })
+      yield* Effect.promise(() => main.enqueue(greet, {}, { key: "k" }))
+      const advice = (to: string) =>
+        Effect.gen(function* () {
+          yield* made.query("main", "update nightshift.job set queue = $1", [`mail>main>${to}`])
+          const { stdout } = yield* made.call("doctor", "--json")
+          const { findings } = JSON.parse(stdout) as { findings: ReadonlyArray<{ found: string; fix?: string }> }
+          return findings.find(({ found }) => found.includes("interrupted move"))?.fix
+        })
+      expect(yield* advice("mail")).toBe("Finish it with `nightshift fleet move mail`.")
+      expect(yield* advice("mail-2")).toBe(
+        "Run the interrupted command again, with mail-2 among the cells of --to. Or go back with `nightshift fleet move mail`."
+      )
+      expect(yield* made.call("move", "mail")).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* made.ids("mail-2", "mail")).toEqual([])
+      expect((yield* Effect.forEach(["main", "mail"], (name) => made.ids(name, "mail"))).flat()).toHaveLength(1)
     })
   )
 })

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Exit, Option, Redacted, Schedule, Schema, Scope } from "effect"
+import { Context, Duration, Effect, Exit, Option, Redacted, Schedule, Schema, Scope } from "effect"
 import * as CellTag from "../../src/core/CellTag.js"
 import { Database } from "../../src/database/Database.js"
 import * as FleetClient from "../../src/fleet/FleetClient.js"
 import * as Job from "../../src/queue/Job.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import * as ShapingProxy from "../support/ShapingProxy.js"
 
 import { databases, declared, stored } from "./TwoCells.js"
@@ -59,6 +60,41 @@ describe("Fleet.layer", () => {
         )
       }).pipe(Effect.provide(FleetClient.layer(fleet, { pool: 2 })))
     })
+  )
+
+  it.scopedLive(
+    "shows the settings of a queue in its own cells, and the rate limit of a divided queue as it was set",
+    () =>
+      Effect.gen(function* () {
+        const fleet = declared(yield* databases)
+        yield* Effect.gen(function* () {
+          const queues = yield* Queues
+          const cells = yield* FleetClient.Cells
+          yield* queues.declare(["divided", "letters"])
+          // As a move leaves the queue in its old cell. Main is the first cell of the list, mail the last one.
+          for (const [queue, cell] of [
+            ["letters", "main"],
+            ["others", "mail"]
+          ] as const) {
+            const { services } = yield* cells.open(cells.fleet.cells.get(cell) ?? cells.fleet.main)
+            if (queue === "others") yield* queues.declare([queue])
+            yield* Context.get(services, Queues).change(queue, { paused: true })
+          }
+          const rate = { jobs: 10, per: Duration.seconds(1) }
+          const { after } = yield* queues.change("divided", { rate })
+          expect(after.rate).toEqual(rate)
+          const { rate: read } = yield* queues.get("divided")
+          yield* queues.change("divided", { rate: read })
+          expect((yield* queues.get("divided")).rate).toEqual(rate)
+          const all = yield* queues.all
+          expect(all.map(({ name, paused }) => [name, paused])).toEqual([
+            ["divided", false],
+            ["letters", false],
+            ["others", false]
+          ])
+          for (const each of all) expect(yield* queues.get(each.name)).toEqual(each)
+        }).pipe(Effect.provide(FleetClient.layer(fleet, { pool: 2 })))
+      })
   )
 
   it.scopedLive("does not try a cell again with every call while its server refuses connections", () =>

@@ -1,11 +1,12 @@
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from "effect"
+import { Context, Duration, Effect, Exit, Fiber, Layer, Redacted, Schedule, Scope } from "effect"
 import * as CellTag from "../../src/core/CellTag.js"
 import type { Cell } from "../../src/fleet/Fleet.js"
 import type { Membership } from "../../src/fleet/FleetConfig.js"
 import { ServedCell } from "../../src/http/access/ServedCell.js"
+import { Patience } from "../../src/http/fleet/CellClients.js"
 import { listen } from "./EventListener.js"
 import { adminToken, type Configs, layer, TestServer } from "./TestServer.js"
 
@@ -26,6 +27,7 @@ interface Options {
   readonly mayAct?: boolean
   readonly secret?: string
   readonly config?: Configs
+  readonly patience?: Duration.Duration
   /** Addresses of other cells. */
   readonly others?: Readonly<Record<string, string | undefined>>
 }
@@ -45,7 +47,9 @@ const service = (name: string, options: Options = {}) =>
   Effect.gen(function* () {
     const scope = yield* Scope.fork(yield* Effect.scope, { _tag: "Sequential" })
     const membership = Layer.succeed(ServedCell, member(name, options))
-    const context = yield* Layer.buildWithScope(Layer.provide(layer(options.config), membership), scope)
+    const settings =
+      options.patience === undefined ? membership : Layer.merge(membership, Layer.succeed(Patience, options.patience))
+    const context = yield* Layer.buildWithScope(Layer.provide(layer(options.config), settings), scope)
     const server = Context.get(context, TestServer)
     /** Status of a path that is sent as it is. */
     const raw = (path: string) =>
@@ -58,6 +62,23 @@ const service = (name: string, options: Options = {}) =>
       })
     return { ...server, raw, api: `http://127.0.0.1:${server.port}`, stop: Scope.close(scope, Exit.void) }
   })
+
+/** The address of a server that is no cell. */
+const server = (respond: (response: Http.ServerResponse) => void) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.async<Http.Server>((resume) => {
+        const server = Http.createServer((_, response) => respond(response))
+        server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+      }),
+      (server) =>
+        Effect.sync(() => {
+          server.closeAllConnections()
+          server.close()
+        })
+    ),
+    (server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  )
 
 type Service = Effect.Effect.Success<ReturnType<typeof service>>
 
@@ -210,28 +231,44 @@ describe("a service of a fleet", () => {
     })
   )
 
+  it.scopedLive("lets a request wait as long as the cell responds to others, and does not take the cell for down", () =>
+    Effect.gen(function* () {
+      const mail = yield* service("mail")
+      const patience = Duration.millis(200)
+      const main = yield* service("main", { patience, others: { mail: mail.api } })
+      const json = { worker: { id: "w" }, queues: ["default"], waitSeconds: 2 }
+      const claiming = yield* Effect.fork(main.admin("POST", "/api/v1/cells/mail/work/claim", { json }))
+      const statuses: Array<number> = []
+      while ((yield* Fiber.poll(claiming))._tag === "None")
+        statuses.push((yield* main.admin("GET", "/api/v1/cells/mail/jobs")).status)
+      expect(yield* claiming).toMatchObject({ status: 200, json: { jobs: [] } })
+      expect([...new Set(statuses)]).toEqual([200])
+    })
+  )
+
+  it.scopedLive("takes a cell for down that does not respond to others either", () =>
+    Effect.gen(function* () {
+      const silent = yield* server(() => {})
+      const main = yield* service("main", { patience: Duration.millis(100), others: { mail: silent } })
+      const refused = yield* main.admin("GET", "/api/v1/cells/mail/jobs")
+      expect([refused.status, failureOf(refused).message]).toEqual([
+        502,
+        "Cell mail cannot be reached from here: no response within 0.2 s."
+      ])
+    })
+  )
+
   it.scopedLive("reads no endless response of what is not a cell", () =>
     Effect.gen(function* () {
       const piece = Buffer.alloc(1024 * 1024)
-      const endless = yield* Effect.acquireRelease(
-        Effect.async<Http.Server>((resume) => {
-          const server = Http.createServer((_, response) => {
-            const send = () => {
-              while (!response.destroyed && response.write(piece)) {}
-            }
-            response.on("drain", send)
-            send()
-          })
-          server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
-        }),
-        (server) =>
-          Effect.sync(() => {
-            server.closeAllConnections()
-            server.close()
-          })
-      )
-      const { port } = endless.address() as AddressInfo
-      const main = yield* service("main", { others: { mail: `http://127.0.0.1:${port}` } })
+      const endless = yield* server((response) => {
+        const send = () => {
+          while (!response.destroyed && response.write(piece)) {}
+        }
+        response.on("drain", send)
+        send()
+      })
+      const main = yield* service("main", { others: { mail: endless } })
       const refused = yield* main.admin("GET", "/api/v1/cells/mail/jobs")
       expect([refused.status, failureOf(refused).message]).toEqual([502, expect.stringContaining("larger than 64 MiB")])
     })

@@ -112,7 +112,10 @@ describe("what happens if", { timeout: 120_000 }, () => {
   it.scopedLive("a job does not end in time: nothing moves, or it is returned", () =>
     Effect.gen(function* () {
       const { call, cell, ids, query } = yield* made
-      const source = yield* cell("mail")
+      const [main, source] = [yield* cell("main"), yield* cell("mail")]
+      // The queue has left main before, and stays paused there.
+      const earlier = yield* run(() => main.enqueue(greet, { who: "earlier" }, { delay: "1h" }))
+      expect((yield* call("move", "mail", "--to", "mail")).code).toBe(0)
       let runs = 0
       const stuck = greet.handle(async (_, { signal }) => {
         runs += 1
@@ -124,12 +127,15 @@ describe("what happens if", { timeout: 120_000 }, () => {
       yield* Effect.repeat(query("mail", running), { until: (rows) => rows.length === 1 })
       const late = yield* call("move", "mail", "--to", "mail-2", "--deadline", "1s")
       expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining(`did not end within 1s: greet ${id}.`) })
-      expect(yield* query("mail", "select paused from nightshift.queue where name = 'mail'")).toEqual([
-        { paused: false }
+      const paused = "select paused from nightshift.queue where name = 'mail'"
+      expect([yield* query("main", paused), yield* query("mail", paused)]).toEqual([
+        [{ paused: true }],
+        [{ paused: false }]
       ])
       const moved = yield* call("move", "mail", "--to", "mail-2", "--deadline", "1s", "--return-running")
       expect(moved).toMatchObject({ code: 0, stderr: "" })
-      expect([yield* ids("mail", "mail"), yield* ids("mail-2", "mail"), runs]).toEqual([[], [id], 1])
+      const both = [earlier.id, id].sort()
+      expect([yield* ids("mail", "mail"), yield* ids("mail-2", "mail"), runs]).toEqual([[], both, 1])
     })
   )
 

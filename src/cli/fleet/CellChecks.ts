@@ -81,7 +81,9 @@ export const placement = (fleet: Fleet, cell: Cell, report: (facts: CellFacts) =
       if (left > 0 && way !== undefined)
         return warn(
           `${counted(left, "job")} of queue ${way.queue} ${left === 1 ? "waits" : "wait"} for the end of an interrupted move from ${way.from} to ${way.to}. None of them starts.`,
-          `Finish it with \`nightshift fleet move ${way.queue} --to ${way.to}\`, or go back with \`--to ${way.from}\`.`
+          cellsOf(fleet, way.queue).some(({ name }) => name === way.to)
+            ? `Finish it with \`nightshift fleet move ${way.queue}\`.`
+            : `Run the interrupted command again, with ${way.to} among the cells of --to. Or go back with \`nightshift fleet move ${way.queue}\`.`
         )
       if (left === 0 || !isElsewhere(queue)) return []
       return warn(

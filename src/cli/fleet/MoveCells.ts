@@ -66,20 +66,49 @@ export const pause = (cell: OpenCell, queue: string) =>
     return true
   })
 
+/** Recorded with a pause that a new cell has because an operator has paused the queue in an old one. */
+const keptReason = `${reasonOf}: paused in the old cell`
+
 const isPaused = (state: unknown) => Predicate.hasProperty(state, "paused") && state.paused === true
 
-/** Resumes a queue that a move has paused. One that an operator has paused stays so. Returns whether it was resumed. */
-export const resume = (cell: OpenCell, queue: string) =>
+/** Who has paused a queue, if it is paused. */
+const pausedBy = (cell: OpenCell, queue: string) =>
   Effect.gen(function* () {
-    if ((yield* settingsIn(cell, queue))?.paused !== true) return false
+    if ((yield* settingsIn(cell, queue))?.paused !== true) return undefined
     const { entries } = yield* inCell(
       cell,
       Effect.flatMap(Audit, (audit) => audit.list({ target: queue, act: "queue.change" }, { limit: 100 }))
     )
-    const last = entries.find(({ after, before }) => isPaused(before) !== isPaused(after))
-    if (last?.reason !== reasonOf) return false
+    const isMove = (reason: string | undefined) => reason === reasonOf || reason === keptReason
+    const last = entries.find(
+      ({ after, before, reason }) => isPaused(before) !== isPaused(after) || (isPaused(after) && isMove(reason))
+    )
+    // A program that pauses a queue leaves no entry.
+    if (last === undefined || !isPaused(last.after) || !isMove(last.reason)) return "operator"
+    return last.reason === reasonOf ? "move" : "kept"
+  })
+
+/** Resumes a queue that a move has paused. One that an operator has paused stays so. Returns whether it was resumed. */
+export const resume = (cell: OpenCell, queue: string) =>
+  Effect.gen(function* () {
+    if ((yield* pausedBy(cell, queue)) !== "move") return false
     yield* inCell(cell, changed(queue, { paused: false }, reasonOf))
     return true
+  })
+
+/**
+ * Pauses a queue in a new cell if an operator has paused it in an old one. Returns that one if the queue was not paused so
+ * already. Without such a cell, a pause of an interrupted move is one of this move.
+ */
+export const keepPaused = (old: ReadonlyArray<OpenCell>, to: OpenCell, queue: string) =>
+  Effect.gen(function* () {
+    const by = yield* pausedBy(to, queue)
+    const states = yield* Effect.forEach(old, (from) => pausedBy(from, queue))
+    const source = old.find((_, place) => states[place] === "operator" || states[place] === "kept")
+    if (source === undefined && by !== "kept") return undefined
+    if (source !== undefined && (by === "operator" || by === "kept")) return undefined
+    yield* inCell(to, changed(queue, { paused: true }, source === undefined ? reasonOf : keptReason))
+    return source
   })
 
 /** Gives a queue in a new cell the settings of another cell. Returns false if it has settings of its own. */

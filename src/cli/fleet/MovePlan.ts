@@ -37,6 +37,21 @@ export const placeOf = (placement: Placement, queue: string, from: Cell, job: Mo
   return rendezvous(cells, key) ?? first
 }
 
+/** Whether all jobs of an interrupted move have their place where it takes them. */
+export const isPlaced = (placement: Placement, way: Mover.Way, from: OpenCell, to: OpenCell) =>
+  Effect.gen(function* () {
+    const cells = cellsFor(placement, way.queue)
+    if (!cells.includes(to.cell)) return false
+    let misplaced = 0
+    const compare = (jobs: ReadonlyArray<Mover.PlacedRow>) =>
+      Effect.sync(() => {
+        misplaced += jobs.filter((job) => placeOf(placement, way.queue, from.cell, job) !== to.cell).length
+      })
+    if (cells.length > 1)
+      for (const side of [from, to]) yield* Mover.reads(side).eachWaiting(Mover.heldQueue(way), compare)
+    return misplaced === 0
+  })
+
 /** Jobs of a queue that leave a cell, by the cell that they go to. */
 export interface Leaving {
   readonly queue: string

@@ -55,12 +55,15 @@ export const waysOf = (run: Run) =>
     return [...found.values()]
   })
 
-/** Returns the jobs of interrupted moves to cells that are not wanted any more. */
-const goBack = (run: Run, isWanted: (way: Mover.Way) => boolean) =>
+/** Returns the jobs of interrupted moves, except those of ways that are wanted. */
+const goBack = <E>(
+  run: Run,
+  isWanted: (way: Mover.Way, from: MoveCells.OpenCell, to: MoveCells.OpenCell) => Effect.Effect<boolean, E>
+) =>
   Effect.gen(function* () {
     for (const way of yield* waysOf(run)) {
-      if (isWanted(way)) continue
       const [from, to] = yield* sourceAndTarget(run, way)
+      if (yield* isWanted(way, from, to)) continue
       yield* Mover.back(from, to, way)
       const batches = Mover.batches(from, to)
       yield* batches.back
@@ -177,25 +180,33 @@ const newIn = (run: Run) =>
 /** Gives new cells the settings of the queue, with its share of the rate limit. */
 const copySettings = (run: Run) =>
   Effect.gen(function* () {
-    for (const { queue, to } of yield* newIn(run)) {
+    const added = yield* newIn(run)
+    for (const queue of run.placement.queues) {
       const old = cellsOf(run.placement.fleet, queue)
+      const cells = MovePlan.cellsFor(run.placement, queue)
+      if (namesOf(cells) === namesOf(old)) continue
       const from = yield* run.open(old[0] ?? run.placement.fleet.main)
       const settings = yield* MoveCells.settingsIn(from, queue)
       if (settings === undefined) continue
-      const cells = MovePlan.cellsFor(run.placement, queue)
-      const { rate } = settings
-      const whole = rate === undefined ? undefined : { jobs: rate.jobs * old.length, per: rate.per }
+      const whole = RateShare.together(settings.rate, old.length)
       const share = whole === undefined ? undefined : RateShare.of(whole, cells.length)
-      const isCopied = yield* MoveCells.copySettings(to, settings, share)
-      yield* run.say(
-        isCopied
-          ? `copied the settings of ${queue} from ${from.cell.name} to ${to.cell.name}${share === undefined ? "" : `, with a rate of ${RateShare.text(share)}`}`
-          : `${to.cell.name} has its own settings of ${queue}, which stay: compare them with those of ${from.cell.name}`
-      )
+      for (const { queue: each, to } of added) {
+        if (each !== queue) continue
+        const isCopied = yield* MoveCells.copySettings(to, settings, share)
+        yield* run.say(
+          isCopied
+            ? `copied the settings of ${queue} from ${from.cell.name} to ${to.cell.name}${share === undefined ? "" : `, with a rate of ${RateShare.text(share)}`}`
+            : `${to.cell.name} has its own settings of ${queue}, which stay: compare them with those of ${from.cell.name}`
+        )
+        const leaving = run.sources.filter(({ cell }) => old.includes(cell))
+        const paused = yield* MoveCells.keepPaused(leaving, to, queue)
+        if (paused !== undefined)
+          yield* run.say(`paused ${queue} in ${to.cell.name}, because an operator has paused it in ${paused.cell.name}`)
+      }
       const staying = cells.filter((cell) => old.includes(cell))
       if (share !== undefined && staying.length > 0 && cells.length !== old.length)
         yield* run.say(
-          `set the rate of ${queue} to ${RateShare.text(share)} in ${namesOf(staying)} too: a rate limit holds in each cell`
+          `set the rate of ${queue} to ${RateShare.text(share)} in ${namesOf(staying)}: a rate limit holds in each cell`
         )
     }
   })
@@ -232,12 +243,16 @@ export const refuse = (run: Run) =>
   })
 
 /** Before the list changes: all jobs that leave a cell for good are copied. On a failure the queue runs on where it was. */
-const empty = (run: Run) =>
-  Effect.gen(function* () {
-    const leaving = leavesIn(run)
-    for (const { from, queue } of leaving)
-      if (run.has(queue, from.cell) && (yield* MoveCells.pause(from, queue)))
-        yield* run.say(`paused ${queue} in ${from.cell.name}`)
+const empty = (run: Run) => {
+  const leaving = leavesIn(run)
+  const paused = new Set<Source>()
+  return Effect.gen(function* () {
+    for (const source of leaving) {
+      const { from, queue } = source
+      if (!run.has(queue, from.cell) || !(yield* MoveCells.pause(from, queue))) continue
+      paused.add(source)
+      yield* run.say(`paused ${queue} in ${from.cell.name}`)
+    }
     yield* Effect.forEach(leaving, ({ from, queue }) => drain(run, queue, from), { discard: true })
     // Executions that have just ended a run may have started jobs.
     yield* refuse(run)
@@ -250,11 +265,15 @@ const empty = (run: Run) =>
         )
         // An earlier run has moved jobs: stay, and continue later.
         if (arrived.some((jobs) => jobs > 0)) return
-        yield* goBack(run, () => false)
-        for (const { from, queue } of leavesIn(run)) yield* MoveCells.resume(from, queue)
+        yield* goBack(run, () => Effect.succeed(false))
+        // Cells that earlier moves have emptied stay paused.
+        for (const source of leaving)
+          if (paused.has(source) || cellsOf(run.placement.fleet, source.queue).includes(source.from.cell))
+            yield* MoveCells.resume(source.from, source.queue)
       })
     )
   )
+}
 
 const switchList = (run: Run) =>
   Effect.gen(function* () {
@@ -279,10 +298,13 @@ const verify = (run: Run) =>
     return yield* new SomeFailed({ reasons: [...reasons, "Run the command again."] })
   })
 
+/** A cell that keeps a queue has lost some of its executions too. */
 const sendStray = (run: Run) =>
   Effect.gen(function* () {
-    for (const { from, queue } of leavesIn(run))
-      for (const cell of MovePlan.cellsFor(run.placement, queue)) {
+    const targets = new Set(run.placement.queues.flatMap((queue) => MovePlan.cellsFor(run.placement, queue)))
+    for (const from of run.sources)
+      for (const cell of targets) {
+        if (cell === from.cell) continue
         const count = yield* Mover.sendStray(from, yield* run.open(cell))
         if (count > 0)
           yield* run.say(`sent ${counted(count, "signal")} that came to ${from.cell.name} on to ${cell.name}`)
@@ -291,7 +313,7 @@ const sendStray = (run: Run) =>
 
 export const move = (run: Run) =>
   Effect.gen(function* () {
-    yield* goBack(run, (way) => MovePlan.cellsFor(run.placement, way.queue).some(({ name }) => name === way.to))
+    yield* goBack(run, (way, from, to) => MovePlan.isPlaced(run.placement, way, from, to))
     yield* copySettings(run)
     yield* empty(run)
     yield* carryAll(run, leavesIn(run))

@@ -6,12 +6,18 @@ import { headersFor, ServedCell } from "../access/ServedCell.js"
 import { apiPrefix } from "../Contract.js"
 
 // Requests to the HTTP services of other cells. A cell that does not respond costs one request at a time: while it is down, all others
-// fail at once, so that the pages of other cells do not wait for their connections. Nothing is repeated.
+// fail at once, so that the pages of other cells do not wait for their connections. Nothing is repeated. Some requests wait by design,
+// such as a claim of jobs: while the cell responds to others, they may.
 
-/** Longest wait for a response. Mission Control waits as long for an action. */
+/** Longest wait for a cell that may be down. Mission Control waits as long for an action. */
 export const longest = Duration.seconds(10)
 
-/** Requests to one cell that wait for a response. */
+/** The wait after which a cell is asked whether it responds. It gets as long again to do so. */
+export class Patience extends Context.Reference<Patience>()("nightshift/http/CellPatience", {
+  defaultValue: () => Duration.times(longest, 0.5)
+}) {}
+
+/** Requests to one cell that wait for a response, without those that wait by design. */
 const maxOpen = 64
 
 /** The largest response, which is kept in memory. */
@@ -92,7 +98,24 @@ const addressOf = (api: string, path: string): URL | undefined => {
   return url.origin === base.origin && url.pathname.startsWith(base.pathname) ? url : undefined
 }
 
-const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell, api: string): CellClient => {
+/** Ends once a service has responded. */
+const responded = (api: string) =>
+  Effect.tryPromise(async (signal) => {
+    const response = await fetch(`${api}/healthz`, { redirect: "manual", signal })
+    await response.body?.cancel()
+    return response.ok
+  }).pipe(
+    Effect.orElseSucceed(() => false),
+    Effect.flatMap((isOk) => (isOk ? Effect.void : Effect.never))
+  )
+
+const makeClient = (
+  own: Cell,
+  token: Parameters<typeof headersFor>[1],
+  to: Cell,
+  api: string,
+  patience: Duration.Duration
+): CellClient => {
   let down: string | undefined
   let triedAt = 0
   let open = 0
@@ -126,11 +149,21 @@ const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell
           body: stream ?? (await readAll(response))
         }
       }
+      let isCounted = true
+      const leave = Effect.sync(() => {
+        if (isCounted) open -= 1
+        isCounted = false
+      })
+      const seconds = Duration.toSeconds(Duration.times(patience, 2))
+      // Of a cell that responds, this service's own limit ends the wait.
+      const watch = responded(api).pipe(
+        Effect.timeoutFail({ duration: patience, onTimeout: () => failed(`no response within ${seconds} s`, true) }),
+        Effect.zipRight(leave),
+        Effect.zipRight(Effect.never),
+        Effect.delay(patience)
+      )
       const request = Effect.tryPromise({ try: send, catch: (error) => failed(causeOf(error), true) }).pipe(
-        Effect.timeoutFail({
-          duration: longest,
-          onTimeout: () => failed(`no response within ${Duration.toSeconds(longest)} s`, true)
-        }),
+        Effect.raceFirst(watch),
         Effect.tapBoth({
           onFailure: ({ reason }) =>
             Effect.sync(() => {
@@ -148,10 +181,7 @@ const makeClient = (own: Cell, token: Parameters<typeof headersFor>[1], to: Cell
           triedAt = now
         }),
         () => request,
-        () =>
-          Effect.sync(() => {
-            open -= 1
-          })
+        () => leave
       )
       return answer instanceof Response ? yield* failed(refusalOf(answer) ?? "") : answer
     })
@@ -164,9 +194,11 @@ export class CellClients extends Context.Tag("nightshift/http/CellClients")<
 >() {
   static readonly layer: Layer.Layer<CellClients> = Layer.effect(
     CellClients,
-    Effect.map(ServedCell, (membership) => {
+    Effect.gen(function* () {
+      const membership = yield* ServedCell
       if (membership === undefined) return new Map()
       const { cell: own, fleet, token } = membership
+      const patience = yield* Patience
       const others = [...fleet.cells.values()].filter((cell) => cell !== own)
       return new Map(
         others.map((cell): readonly [string, CellClient] => {
@@ -174,7 +206,7 @@ export class CellClients extends Context.Tag("nightshift/http/CellClients")<
             Effect.fail(new CellUnreachable({ cell: cell.name, reason, maybeDone: false }))
           if (cell.api === undefined) return [cell.name, refuse("it has no `api` in the fleet file")]
           if (token === undefined) return [cell.name, refuse("NIGHTSHIFT_FLEET_TOKEN is not set in this service")]
-          return [cell.name, makeClient(own, token, cell, cell.api)]
+          return [cell.name, makeClient(own, token, cell, cell.api, patience)]
         })
       )
     })

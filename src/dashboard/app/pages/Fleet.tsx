@@ -143,7 +143,7 @@ const useNewestJobs = (cells: ReadonlyArray<string>, state: string): Listed => {
         control.signal
       ).then(
         ({ jobs }) => setListed((known) => ({ ...known, [cell]: jobs })),
-        () => control.signal.aborted || setListed((known) => ({ ...known, [cell]: known[cell] ?? null }))
+        () => control.signal.aborted || setListed((known) => ({ ...known, [cell]: null }))
       )
     const loadAll = () => document.visibilityState === "visible" && cells.map(load)
     loadAll()
