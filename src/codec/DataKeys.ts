@@ -71,7 +71,10 @@ export interface Renewal {
   readonly millis: number
 }
 
-const then = <A, B>(value: A | Promise<A>, use: (value: A) => B): B | Promise<B> =>
+/** A value or the promise of one: most codecs answer at once. */
+export type Soon<A> = A | Promise<A>
+
+export const after = <A, B>(value: Soon<A>, use: (value: A) => Soon<B>): Soon<B> =>
   value instanceof Promise ? value.then(use) : use(value)
 
 /** The data keys of a process: the one that it seals with, and those that it has unwrapped. */
@@ -94,7 +97,7 @@ export class DataKeys {
     }
     if (this.coming !== undefined) return this.coming
     const bytes = randomBytes(keyBytes)
-    const made = then(this.service.wrap(bytes), ({ id, wrapped }): DataKey => {
+    const made = after(this.service.wrap(bytes), ({ id, wrapped }): DataKey => {
       const key = { key: createSecretKey(bytes), id, wrapped: Buffer.from(wrapped).toString("base64url") }
       this.current = { key, left: this.renewal.values - 1, until: performance.now() + this.renewal.millis }
       this.remember(`${id}.${key.wrapped}`, key.key)
@@ -112,7 +115,7 @@ export class DataKeys {
     const name = `${id}.${wrapped}`
     const known = this.opened.get(name)
     if (known !== undefined) return known
-    const found = then(this.service.unwrap(id, Buffer.from(wrapped, "base64url")), (bytes) => {
+    const found = after(this.service.unwrap(id, Buffer.from(wrapped, "base64url")), (bytes) => {
       // Opening with it would fail like that of a damaged value, and every job would die.
       if (!(bytes instanceof Uint8Array) || bytes.length !== keyBytes)
         throw new Error(`\`unwrap\` returned no data key of ${keyBytes} bytes for the key ${JSON.stringify(id)}`)

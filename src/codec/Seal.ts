@@ -1,7 +1,7 @@
 import { createSecretKey } from "node:crypto"
 import { type Codec, DamagedValueError, type KeyService, type MasterKey, type SealedText } from "./Codec.js"
 import { compress, decompress } from "./Compression.js"
-import { type DataKey, DataKeys, decrypt, encrypt, serviceOf } from "./DataKeys.js"
+import { after, type DataKey, DataKeys, decrypt, encrypt, serviceOf } from "./DataKeys.js"
 
 // The text of a sealed value: version, compression, wrapped data key, and the nonce with the encrypted JSON and its tag.
 
@@ -113,7 +113,7 @@ export const seal = (options: SealOptions): Codec => {
   return {
     seal: (json) => {
       const key = dataKeys.next()
-      return key instanceof Promise ? key.then((made) => sealWith(json, made)) : sealWith(json, key)
+      return after(key, (made) => sealWith(json, made))
     },
     open: ({ key: id, text }) => {
       const [number, how = "", wrapped = "", sealed, ...more] = text.split(".")
@@ -132,7 +132,7 @@ export const seal = (options: SealOptions): Codec => {
         return decompress(how, data).toString()
       }
       const key = dataKeys.open(id, wrapped)
-      return key instanceof Promise ? key.then(openWith) : openWith(key)
+      return after(key, openWith)
     },
     ...(own === undefined ? {} : { opens: (key: string) => own.some(({ id }) => id === key) }),
     plainEvents,

@@ -12,7 +12,10 @@ export interface ShownSealed {
   readonly $sealed: { readonly key: string; readonly bytes: number }
 }
 
-const keyId = /^[A-Za-z0-9_-]{1,64}$/
+/** The ids of keys as a regular expression, of JavaScript and of PostgreSQL. */
+export const keyIds = "[A-Za-z0-9_-]{1,64}"
+
+const keyId = new RegExp(`^${keyIds}$`)
 
 /** Whether the text can be the id of a key. */
 export const isKeyId = (text: unknown): text is string => typeof text === "string" && keyId.test(text)

@@ -1,4 +1,5 @@
 import { Effect } from "effect"
+import * as Sealed from "../core/Sealed.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 
@@ -26,7 +27,7 @@ export interface KeyUse {
   readonly values: number
 }
 
-const pattern = `'"\\$sealed": ?"([A-Za-z0-9_-]{1,64})\\.'`
+const pattern = `'"\\$sealed": ?"(${Sealed.keyIds})\\.'`
 
 const keysIn = (columns: ReadonlyArray<string>, from: string) => `
   select m[1] as key, count(*)::int as values

@@ -1,7 +1,8 @@
 import { Effect } from "effect"
+import { after } from "../codec/DataKeys.js"
 import { limits } from "../core/StoredJob.js"
 import { type Events, InvalidEvent, type NewEvent } from "../queue/events/Events.js"
-import { after, all, type Sealer, sealing } from "./Sealer.js"
+import { all, type Sealer, sealing } from "./Sealer.js"
 
 // Events over a store with sealed values. Subscribers with `match` or `by`, and waits with `match`, compare values in the database:
 // the data of their events must stay as it is.

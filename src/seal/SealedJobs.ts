@@ -1,14 +1,15 @@
 import { Effect, Either } from "effect"
+import { after, type Soon } from "../codec/DataKeys.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { jsonText } from "../core/Storable.js"
 import { computed, type FollowUp, limits, type OnDead } from "../core/StoredJob.js"
 import type { DatabaseUnavailable } from "../database/DatabaseError.js"
 import type { NewJob } from "../queue/NewJob.js"
-import { after, all, type Sealer, type Soon, sealing } from "./Sealer.js"
+import { all, type Sealer, sealing } from "./Sealer.js"
 
 // Seals the values of jobs. Limits apply to the value, not to its sealed form, so they are checked here, as the queue does.
 
-type Values = Pick<NewJob, "payload" | "payloadText" | "onDead">
+type Values = Pick<NewJob, "payload" | "payloadText" | "onDead"> & { readonly id?: NewJob["id"] }
 
 /** Seals the payload of a follow-up. One that breaks a limit is left as it is: the store refuses it. */
 export const sealedFollowUp = (sealer: Sealer, followUp: FollowUp): Soon<FollowUp> => {
@@ -20,8 +21,8 @@ export const sealedFollowUp = (sealer: Sealer, followUp: FollowUp): Soon<FollowU
 const sealedOnDead = (sealer: Sealer, onDead: OnDead | undefined): Soon<OnDead | undefined> =>
   onDead === undefined || onDead === computed ? onDead : sealedFollowUp(sealer, onDead)
 
-const sealedJob = <J extends Values>(sealer: Sealer, job: J, text: string): Soon<J> =>
-  after(sealer.seal(text), (payload) =>
+const sealedJob = <J extends Values>(sealer: Sealer, job: J, sealed: ReturnType<Sealer["seal"]>): Soon<J> =>
+  after(sealed, (payload) =>
     after(sealedOnDead(sealer, job.onDead), (onDead) => ({
       ...job,
       payload,
@@ -43,16 +44,25 @@ export const sealedNow = <J extends Values>(
   jobs: ReadonlyArray<J>
 ): Either.Either<Soon<ReadonlyArray<J>>, InvalidJob> => {
   if (!sealer.seals) return Either.right(jobs)
-  const sealed: Array<Soon<J>> = []
+  const texts: Array<readonly [J, string]> = []
   for (const [index, job] of jobs.entries()) {
     const text = textOf(job)
     if (Either.isLeft(text)) {
       const [field, reason] = text.left
       return Either.left(new InvalidJob({ index, jobs: jobs.length, field, reason }))
     }
-    sealed.push(sealedJob(sealer, job, text.right))
+    texts.push([job, text.right])
   }
-  return Either.right(all(sealed))
+  /** Sealed payloads by the job's id and the payload: the store takes a job that is given twice for one if both are the same. */
+  const known = new Map<string, ReturnType<Sealer["seal"]>>()
+  const payloadOf = ({ id }: J, text: string) => {
+    if (id === undefined) return sealer.seal(text)
+    const sealed = known.get(id + text) ?? sealer.seal(text)
+    known.set(id + text, sealed)
+    return sealed
+  }
+  // After all checks: the rejection of a promise that is not returned would end the process.
+  return Either.right(all(texts.map(([job, text]) => sealedJob(sealer, job, payloadOf(job, text)))))
 }
 
 /** Seals payloads and follow-ups of jobs. */

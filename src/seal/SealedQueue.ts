@@ -1,4 +1,5 @@
 import { Effect, Either } from "effect"
+import { after, type Soon } from "../codec/DataKeys.js"
 import { canonicalJson } from "../core/CanonicalJson.js"
 import type { InvalidJob } from "../core/InvalidJob.js"
 import type { FollowUp } from "../core/StoredJob.js"
@@ -7,11 +8,18 @@ import type { AttemptEnd, End } from "../queue/AttemptEnd.js"
 import type { DirectHandoff, HandoffReceiver } from "../queue/handoff/DirectHandoff.js"
 import { JobIdTaken } from "../queue/JobErrors.js"
 import type { NewJob } from "../queue/NewJob.js"
-import { type ClaimedJob, type Queue, type Submit, submitterOf } from "../queue/Queue.js"
+import {
+  type ClaimedJob,
+  type DeadPayload,
+  followUpsPerPass,
+  type Queue,
+  type Submit,
+  submitterOf
+} from "../queue/Queue.js"
 import type { JobSearch } from "../queue/search/JobSearch.js"
 import type { Workflows } from "../queue/workflow/Workflows.js"
 import { sealedFollowUp, sealedJobs, sealedNow } from "./SealedJobs.js"
-import { after, all, lifted, type Sealer, type Soon, sealing } from "./Sealer.js"
+import { all, lifted, type Sealer, sealing } from "./Sealer.js"
 
 /**
  * Stores jobs whose values are sealed. A job with an id of the caller may exist with the same content, which the store cannot
@@ -82,6 +90,17 @@ const opening = (sealer: Sealer) => {
     })
 }
 
+/** The sealed follow-up of a dead job, or why there is none. */
+const sealedComputed = (
+  sealer: Sealer,
+  dead: DeadPayload,
+  compute: (dead: DeadPayload) => Either.Either<FollowUp, string>
+): Soon<Either.Either<FollowUp, string>> =>
+  after(sealer.attempt(dead.payload), ({ fault, value: payload }) => {
+    const computed = fault === undefined ? compute({ ...dead, payload }) : Either.left(fault.reason)
+    return Either.isLeft(computed) ? computed : after(sealedFollowUp(sealer, computed.right), Either.right)
+  })
+
 /** The queue over one that stores sealed values. */
 export const queueOver = (
   sealer: Sealer,
@@ -110,6 +129,14 @@ export const queueOver = (
       ends.set(given, made)
       return made
     })
+  }
+
+  /** Sealed follow-ups that had to wait for a key, by the payload that they were computed from. */
+  const followUps = new Map<string, FollowUp>()
+  const remember = (name: string, followUp: FollowUp): void => {
+    const [oldest] = followUps.keys()
+    if (followUps.size >= followUpsPerPass && oldest !== undefined) followUps.delete(oldest)
+    followUps.set(name, followUp)
   }
 
   /** Reads a journal that the claim has not: a run must not begin if a key for it is missing. */
@@ -166,20 +193,27 @@ export const queueOver = (
         (sealed) => inner.progress(job, sealed)
       ),
     makeFollowUps: (kinds, compute) =>
-      inner.makeFollowUps(kinds, (dead) => {
-        // The store computes in a transaction, so a key that must be fetched first is one for the next pass.
-        const opened = sealer.attempt(dead.payload)
-        if (opened instanceof Promise) return Either.left("its payload is sealed, and its key is being fetched")
-        if (opened.fault !== undefined) return Either.left(opened.fault.reason)
-        return Either.flatMap(
-          compute({ ...dead, payload: opened.value }),
-          (followUp): Either.Either<FollowUp, string> => {
-            const sealed = sealedFollowUp(sealer, followUp)
-            return sealed instanceof Promise
-              ? Either.left("its follow-up must be sealed, and the key is being fetched")
-              : Either.right(sealed)
+      Effect.suspend(() => {
+        const used: Array<string> = []
+        const made = inner.makeFollowUps(kinds, (dead) => {
+          const name = JSON.stringify(dead)
+          const known = followUps.get(name)
+          if (known !== undefined) {
+            used.push(name)
+            return Either.right(known)
           }
-        )
+          const sealed = sealedComputed(sealer, dead, compute)
+          if (!(sealed instanceof Promise)) return sealed
+          // The store computes in a transaction, so what must wait for a key is for the next pass, when the key may have expired.
+          sealed.then(
+            Either.map((followUp) => remember(name, followUp)),
+            () => {}
+          )
+          return Either.left("it must wait for a key of sealed values, which is being fetched")
+        })
+        return Effect.tap(made, () => {
+          for (const name of used) followUps.delete(name)
+        })
       })
   }
 }

@@ -1,10 +1,11 @@
 import { Effect, Either } from "effect"
+import { after, type Soon } from "../codec/DataKeys.js"
 import { limits } from "../core/StoredJob.js"
 import type { NewStep } from "../queue/workflow/Execution.js"
 import type { Streams } from "../queue/workflow/Streams.js"
 import { admitted, type Workflows } from "../queue/workflow/Workflows.js"
 import { sealedJobs, sealedOne } from "./SealedJobs.js"
-import { after, all, type Sealer, type Soon, sealing } from "./Sealer.js"
+import { all, type Sealer, sealing } from "./Sealer.js"
 
 // Executions over a store with sealed values. The store reads some fields of steps, asks and heartbeats, so only the values in them
 // are sealed. Names, errors and numbers stay as they are.

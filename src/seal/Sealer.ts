@@ -1,5 +1,6 @@
 import { Effect, Either, FiberRef, GlobalValue } from "effect"
 import type { Codec } from "../codec/Codec.js"
+import { after, type Soon } from "../codec/DataKeys.js"
 import * as ErrorText from "../core/ErrorText.js"
 import type { Answer } from "../core/ExpectedError.js"
 import * as Sealed from "../core/Sealed.js"
@@ -38,12 +39,6 @@ export type Reading = "open" | "shown" | "hidden"
 export const reading: FiberRef.FiberRef<Reading> = GlobalValue.globalValue("nightshift/seal/reading", () =>
   FiberRef.unsafeMake<Reading>("open")
 )
-
-/** A value or the promise of one: most codecs answer at once. */
-export type Soon<A> = A | Promise<A>
-
-export const after = <A, B>(value: Soon<A>, use: (value: A) => Soon<B>): Soon<B> =>
-  value instanceof Promise ? value.then(use) : use(value)
 
 /** Waits for all values of a list, if any is a promise. */
 export const all = <A>(values: ReadonlyArray<Soon<A>>): Soon<ReadonlyArray<A>> =>

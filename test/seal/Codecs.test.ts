@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest"
+import { z } from "zod"
 import { connect, job } from "../../src/client/index.js"
-import { type Codec, DamagedValueError } from "../../src/codec/index.js"
+import { type Codec, DamagedValueError, seal } from "../../src/codec/index.js"
 import { testShift } from "../../src/testing/index.js"
 import { testCodec } from "../support/TestCodec.js"
 import { secret, useSealedDatabase } from "./SealedDatabase.js"
@@ -36,6 +37,26 @@ describe("a codec of the user", () => {
     const kind = job("unsealed", { payload: secret, queue: "held" })
     await expect(shift.enqueue(kind, { text: "a" })).rejects.toThrow("the vault is closed")
     expect(await database.count("unsealed")).toBe(0)
+  })
+
+  it("whose key service is down does not end the process when a job of several is refused", async () => {
+    const wrap = () => Promise.reject(new Error("KMS down"))
+    const codec = seal({ keys: { wrap, unwrap: async (_, wrapped) => wrapped } })
+    const kind = job("refused", { payload: z.unknown() })
+    await using shift = await testShift({ handlers: [], queues: ["default"], codec })
+    const unhandled: Array<unknown> = []
+    const remember = (error: unknown) => void unhandled.push(error)
+    process.on("unhandledRejection", remember)
+    try {
+      const refused = shift.enqueueMany(kind, [{ ok: 1 }, { bad: "\u0000" }])
+      await expect(refused).rejects.toMatchObject({ name: "InvalidJobError", index: 1 })
+      await expect(shift.enqueue(kind, { ok: 1 })).rejects.toThrow("KMS down")
+      // Node reports rejections without a handler after the promises that have settled.
+      await new Promise((resolve) => setImmediate(resolve))
+    } finally {
+      process.off("unhandledRejection", remember)
+    }
+    expect(unhandled).toEqual([])
   })
 
   it("is checked when the program connects", async () => {
