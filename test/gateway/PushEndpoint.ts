@@ -6,6 +6,7 @@ import { Effect, type Scope } from "effect"
 export const secretOf = (letter: string): string => `whsec_${Buffer.alloc(32, letter).toString("base64")}`
 
 export interface Received {
+  readonly path: string | undefined
   readonly headers: Http.IncomingHttpHeaders
   readonly body: string
 }
@@ -19,7 +20,7 @@ export const reading =
     const chunks: Array<Buffer> = []
     request.on("data", (chunk) => chunks.push(chunk))
     request.on("end", () => {
-      answer({ headers: request.headers, body: Buffer.concat(chunks).toString("utf8") }, response)
+      answer({ path: request.url, headers: request.headers, body: Buffer.concat(chunks).toString("utf8") }, response)
     })
   }
 

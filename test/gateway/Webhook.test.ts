@@ -45,6 +45,13 @@ const customer = Effect.gen(function* () {
     answers: (status: number, body = "", headers: Record<string, string> = {}) => {
       answer = (response) => response.writeHead(status, headers).end(body)
     },
+    /** Changes the URL before it answers. */
+    moves: (status: number, to: string) => {
+      answer = async (response) => {
+        await Effect.runPromise(endpoints.change(made.id, { url: to }))
+        response.writeHead(status).end()
+      }
+    },
     hangs: () => {
       answer = () => {}
     }
@@ -206,6 +213,23 @@ describe("a webhook to a customer", () => {
       yield* shift.settle
       for (const { id } of [first, second]) expect((yield* shift.job(id)).state).toBe("done")
       expect(acme.received.map(({ headers }) => headers["webhook-id"])).toEqual([first.id, first.id, second.id])
+    }).pipe(allowing("127.0.0.1"))
+  )
+
+  it.scopedLive("keeps an endpoint whose old URL says that it is gone, and is sent to the new one", () =>
+    Effect.gen(function* () {
+      const shift = yield* TestShift
+      const acme = yield* customer
+      acme.moves(410, `${acme.url}/new`)
+      const { id } = yield* send
+      yield* shift.settle
+      const error = `${acme.host} responded 410.`
+      expect(yield* shift.job(id)).toMatchObject({ state: "retrying", lastError: error })
+      expect(yield* acme.now).toMatchObject({ url: `${acme.url}/new`, disabledAt: undefined, failures: 0 })
+      acme.answers(200)
+      yield* shift.advance("10s")
+      expect(yield* shift.job(id)).toMatchObject({ state: "done", attempt: 2 })
+      expect(acme.received.map(({ path }) => path)).toEqual(["/jobs", "/jobs/new"])
     }).pipe(allowing("127.0.0.1"))
   )
 

@@ -99,7 +99,7 @@ describe.each(backends)("on %s, /api/v1/endpoints", (_, layer) => {
       })
       const endpoints = yield* Endpoints
       const { id } = yield* endpoints.create({ url, customer: "acme" })
-      yield* endpoints.failed(id, { error: "gone", isGone: true, disableAfter: 0 })
+      yield* endpoints.failed(id, { url, error: "gone", isGone: true, disableAfter: 0 })
       const message = "The endpoint customer.example.org of acme is disabled: it responded 410 Gone."
       const events = yield* listen("/api/v1/events", { authorization: `Bearer ${adminToken}` })
       const { data } = yield* events.heard("snapshot")

@@ -21,7 +21,7 @@ const send = (line: Line, to: Send.SendTo, options?: Send.SendOptions) =>
     Effect.provideService(Transactions, line.transactions)
   )
 
-const failure = { error: "responded 500", isGone: false, disableAfter: 5 * day }
+const failure = { url, error: "responded 500", isGone: false, disableAfter: 5 * day }
 
 const outcomes = (sent: ReadonlyArray<Enqueued>) => sent.map(({ outcome }) => outcome)
 
@@ -103,7 +103,7 @@ export const endpointLaws = (law: Law): void => {
       for (let attempt = 1; attempt < minFailures; attempt += 1)
         expect(yield* fail).toMatchObject({ failures: attempt, firstFailedAt: startedAt, disabledAt: undefined })
       // Long enough, but one attempt too few; then enough attempts after a success, but not long enough.
-      yield* line.endpoints.succeeded(id)
+      yield* line.endpoints.succeeded(id, url)
       expect(yield* line.endpoints.get(id)).toMatchObject({
         failures: 0,
         firstFailedAt: undefined,
@@ -143,6 +143,22 @@ export const endpointLaws = (law: Law): void => {
       expect([before.disabledAt, after.disabledBecause]).toEqual([undefined, "gone"])
       const kept = (yield* line.endpoints.enable(id, false)).after
       expect(kept.disabledBecause).toBe("gone")
+    })
+  )
+
+  law("count only attempts at their present URL", (line) =>
+    Effect.gen(function* () {
+      const { id } = yield* create(line)
+      yield* line.endpoints.failed(id, failure)
+      const moved = (yield* line.endpoints.change(id, { url: `${url}/new` })).after
+      expect(moved).toMatchObject({ failures: 0, firstFailedAt: undefined, lastError: undefined })
+      expect((yield* line.endpoints.failed(id, { ...failure, isGone: true })).after).toEqual(moved)
+      const failing = (yield* line.endpoints.failed(id, { ...failure, url: `${url}/new` })).after
+      expect(failing).toMatchObject({ failures: 1, lastError: "responded 500", disabledAt: undefined })
+      yield* line.endpoints.succeeded(id, url)
+      expect(yield* line.endpoints.get(id)).toEqual(failing)
+      const gone = (yield* line.endpoints.failed(id, { ...failure, url: `${url}/new`, isGone: true })).after
+      expect((yield* line.endpoints.change(id, { url })).after).toEqual({ ...gone, url })
     })
   )
 

@@ -15,6 +15,12 @@ const quotedCharacters = 1_000
 export const quoted = ({ body }: Response, mask: (text: string) => string = identity): string =>
   storableText(mask(body.toString("utf8")), quotedCharacters).trim()
 
+/** The error of a response that is no success, with what it said. */
+export const failureOf = (host: string, { status }: Response, said: string): string => {
+  const why = status >= 300 && status < 400 ? ", a redirect, which is not followed" : ""
+  return `${host} responded ${status}${why}${said === "" ? "." : `: ${said}`}`
+}
+
 /** The delay that a response asks for: at most an hour, unless `most` says otherwise. */
 export const waitIn = ({ headers }: Response, now: number, most?: number): Duration.Duration | undefined => {
   const seconds = RetryAfter.secondsIn(headers["retry-after"], now, most)

@@ -9,7 +9,7 @@ import type { JobKind } from "../../queue/Job.js"
 import type { Response } from "../fetch/HttpExchange.js"
 import type * as SafeFetch from "../fetch/SafeFetch.js"
 import { keyOf, signed } from "../SignedSources.js"
-import { client, quoted, waitIn } from "./Exchange.js"
+import { client, failureOf, quoted, waitIn } from "./Exchange.js"
 
 // Runs the jobs of a kind at a URL: each attempt is one signed request, in the form of Standard Webhooks.
 
@@ -90,9 +90,7 @@ const outcomeOf = (host: string, response: Response, scope: Scope, now: number):
   if (status >= 200 && status < 300) return resultOf(host, response)
   const wait = waitIn(response, now)
   if (wait !== undefined && (status === 429 || status === 503)) return Outcome.throttled({ after: wait, scope })
-  const said = quoted(response)
-  const why = status >= 300 && status < 400 ? ", a redirect, which is not followed" : ""
-  return Outcome.retry(`${host} responded ${status}${why}${said === "" ? "." : `: ${said}`}`, wait)
+  return Outcome.retry(failureOf(host, response, quoted(response)), wait)
 }
 
 /** The signed body. It has the fields that Standard Webhooks recommends, and the job. */

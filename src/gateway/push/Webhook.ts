@@ -41,11 +41,6 @@ const bodyOf = ({ data, type }: { readonly type: string; readonly data: unknown 
 
 const isSuccess = ({ status }: Response) => status >= 200 && status < 300
 
-const failureOf = (host: string, { status }: Response, said: string): string => {
-  const why = status >= 300 && status < 400 ? ", a redirect, which is not followed" : ""
-  return `${host} responded ${status}${why}${said === "" ? "." : `: ${said}`}`
-}
-
 const reasons = {
   operator: "an operator disabled it",
   failing: "its attempts had failed for days",
@@ -55,16 +50,20 @@ const reasons = {
 const disabledText = ({ disabledAt = 0, disabledBecause = "operator", id }: Endpoint) =>
   `Endpoint ${id} was disabled at ${new Date(disabledAt).toISOString()}: ${reasons[disabledBecause]}. Enable it, then resend.`
 
-/** Records a failed attempt. If that disables the endpoint, stores an audit entry in the same transaction. */
+/**
+ * Records a failed attempt. If that disables the endpoint, stores an audit entry in the same transaction. Returns whether the
+ * endpoint still has the URL of the attempt.
+ */
 const recordFailure = (id: string, failure: Failure) =>
   Effect.gen(function* () {
     const endpoints = yield* Endpoints
     const transactions = yield* Transactions
     const audit = yield* Effect.serviceOption(Audit)
-    const because = yield* transactions.run(
+    const { because, isPresent } = yield* transactions.run(
       Effect.gen(function* () {
         const { after, before } = yield* endpoints.failed(id, failure)
-        if (before.disabledAt !== undefined || after.disabledAt === undefined) return undefined
+        const isPresent = before.url === failure.url
+        if (before.disabledAt !== undefined || after.disabledAt === undefined) return { isPresent }
         if (Option.isSome(audit))
           yield* audit.value.record({
             who: "nightshift",
@@ -73,14 +72,15 @@ const recordFailure = (id: string, failure: Failure) =>
             reason: after.disabledBecause,
             after: { firstFailedAt: after.firstFailedAt, failures: after.failures, lastError: after.lastError }
           })
-        return after.disabledBecause
+        return { isPresent, because: after.disabledBecause }
       })
     )
-    if (because === undefined) return
+    if (because === undefined) return isPresent
     yield* Effect.logWarning(`disabled endpoint ${id}: ${reasons[because]}`)
     const metrics = yield* Effect.serviceOption(Metrics)
     if (Option.isSome(metrics)) metrics.value.series(disabledEndpoints, { reason: because }).add(1)
-  }).pipe(Effect.catchTag("EndpointNotFound", () => Effect.void))
+    return isPresent
+  }).pipe(Effect.catchTag("EndpointNotFound", () => Effect.succeed(true)))
 
 /** The delay that the endpoint asks for, but no less than the backoff: an outage would use up all attempts in minutes. */
 const delayOf = (response: Response, { attempt }: JobContext, now: number) =>
@@ -122,14 +122,15 @@ const run =
       })
       const now = yield* Clock.currentTimeMillis
       if (response._tag === "Right" && isSuccess(response.right)) {
-        if (endpoint.firstFailedAt !== undefined) yield* endpoints.succeeded(endpoint.id)
+        if (endpoint.firstFailedAt !== undefined) yield* endpoints.succeeded(endpoint.id, endpoint.url)
         const { status } = response.right
         return Outcome.done({ status, millis: now - startedAt, response: said })
       }
-      const error = response._tag === "Left" ? response.left.message : failureOf(url.host, response.right, said)
+      const error =
+        response._tag === "Left" ? response.left.message : Exchange.failureOf(url.host, response.right, said)
       const isGone = response._tag === "Right" && response.right.status === 410
-      yield* recordFailure(endpoint.id, { error, isGone, disableAfter })
-      if (isGone) return Outcome.dead(error)
+      const isPresent = yield* recordFailure(endpoint.id, { url: endpoint.url, error, isGone, disableAfter })
+      if (isGone && isPresent) return Outcome.dead(error)
       return Outcome.retry(error, response._tag === "Right" ? yield* delayOf(response.right, job, now) : undefined)
     }).pipe(
       Effect.catchTag("EndpointNotFound", ({ id }) => Effect.succeed(Outcome.dead(`Endpoint ${id} was deleted.`)))

@@ -135,7 +135,13 @@ export const standingOf = ({ disabledAt, firstFailedAt }: Endpoint): Standing =>
 
 const noFailures = { firstFailedAt: undefined, failures: 0, lastError: undefined } as const
 
-export const succeeded = (row: EndpointRow): EndpointRow => ({ ...row, ...noFailures })
+/** A successful attempt. Those that were on their way to a previous URL do not count. */
+export const succeeded = (row: EndpointRow, url: string): EndpointRow =>
+  row.url === url ? { ...row, ...noFailures } : row
+
+/** Sends to another URL, whose failures start over. Those that disabled the endpoint stay until it is enabled. */
+export const moved = (row: EndpointRow, url: string): EndpointRow =>
+  row.url === url ? row : { ...row, ...(row.disabledAt === undefined ? noFailures : {}), url }
 
 /** Enables an endpoint. Its failures start over, so that it is not disabled again by the next one. */
 export const enabled = (row: EndpointRow): EndpointRow => ({
@@ -150,6 +156,8 @@ export const disabled = (row: EndpointRow, because: DisabledBecause, now: number
 
 /** A failed attempt. */
 export interface Failure {
+  /** Where the request was sent. */
+  readonly url: string
   /** What failed. */
   readonly error: string
   /** Whether the endpoint says that it no longer exists. */
@@ -163,7 +171,10 @@ export const minFailures = 10
 
 const errorCharacters = 1_000
 
-export const failed = (row: EndpointRow, { disableAfter, error, isGone }: Failure, now: number): EndpointRow => {
+/** Counts a failed attempt, and disables the endpoint if it is one too many. Attempts at a previous URL do not count. */
+export const failed = (row: EndpointRow, failure: Failure, now: number): EndpointRow => {
+  const { disableAfter, error, isGone, url } = failure
+  if (row.url !== url) return row
   const firstFailedAt = row.firstFailedAt ?? now
   const failures = row.failures + 1
   const next = { ...row, firstFailedAt, failures, lastError: storableText(error, errorCharacters) }

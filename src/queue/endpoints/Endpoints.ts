@@ -50,7 +50,7 @@ export class Endpoints extends Context.Tag("nightshift/queue/Endpoints")<
       BadCursor | DatabaseError
     >
 
-    /** Changes the given fields only. */
+    /** Changes the given fields only. A new URL starts without failures. */
     readonly change: (
       id: string,
       patch: Endpoint.EndpointPatch
@@ -86,11 +86,14 @@ export class Endpoints extends Context.Tag("nightshift/queue/Endpoints")<
       NotFound
     >
 
-    /** Records a failed attempt, and disables the endpoint if it is the last one too many. */
+    /** Records a failed attempt at its present URL, and disables the endpoint if it is the last one too many. */
     readonly failed: (id: string, failure: Endpoint.Failure) => Effect.Effect<EndpointChange, NotFound>
 
-    /** Ends a series of failed attempts. Call it only if the endpoint was failing: a healthy one costs no write. */
-    readonly succeeded: (id: string) => Effect.Effect<void, DatabaseError>
+    /**
+     * Ends a series of failed attempts at this URL, if it is the present one. Call it only if the endpoint was failing: a healthy
+     * one costs no write.
+     */
+    readonly succeeded: (id: string, url: string) => Effect.Effect<void, DatabaseError>
   }
 >() {}
 
@@ -168,8 +171,7 @@ export const make = (store: EndpointStore): Effect.Effect<typeof Endpoints.Servi
       change: Effect.fn("Endpoints.change")(function* (id, patch) {
         const { description, types, url } = yield* Endpoint.checked(patch)
         return yield* edit(id, (row) => ({
-          ...row,
-          url: url ?? row.url,
+          ...Endpoint.moved(row, url ?? row.url),
           description: description ?? row.description,
           types: types === undefined ? row.types : (types ?? undefined)
         }))
@@ -192,6 +194,6 @@ export const make = (store: EndpointStore): Effect.Effect<typeof Endpoints.Servi
           return { endpoint: Endpoint.viewOf(row), secrets: secrets.map((secret) => Redacted.make(secret)) }
         }),
       failed: (id, failure) => edit(id, (row, now) => Endpoint.failed(row, failure, now)),
-      succeeded: (id) => Effect.asVoid(store.edit(id, Endpoint.succeeded))
+      succeeded: (id, url) => Effect.asVoid(store.edit(id, (row) => Endpoint.succeeded(row, url)))
     }
   })
