@@ -12,7 +12,7 @@ import {
 } from "../client/Options.js"
 import type { Handler } from "../client/Recipe.js"
 import * as Shift from "../client/Shift.js"
-import { InvalidOptionError, JobNotFoundError } from "../client/ShiftErrors.js"
+import { InvalidOptionError, JobNotFoundError, ShiftError } from "../client/ShiftErrors.js"
 import type { DurationInput } from "../core/DurationInput.js"
 import { joinOr } from "../core/Spelling.js"
 import type { StoredJob } from "../core/StoredJob.js"
@@ -123,13 +123,13 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   const inShift = <A, E>(use: (shift: typeof TestShift.Service) => Effect.Effect<A, E>) =>
     wait(Effect.flatMap(TestShift, use))
   /**
-   * Runs a method for a test. An error shows the frame of the test that called it and none of the harness, and the seed if the
-   * error depends on it.
+   * Runs a method for a test. An error of the shift shows the frame of the test that called it and none of the harness, and the
+   * seed if the error depends on it. What else the test can get, such as the reason of its own signal, stays as it is.
    */
   const called = <A>(method: (...args: never) => unknown, run: () => Promise<A>): Promise<A> => {
     const frames = callerFrames(method)
     return run().catch((error: unknown) => {
-      if (error instanceof Error) {
+      if (error instanceof ShiftError) {
         if (!(error instanceof InvalidOptionError || error instanceof JobNotFoundError))
           error.message += ` (seed ${seed})`
         showFrames(error, frames)
@@ -140,6 +140,17 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   const advance = (duration: DurationInput) => inShift((shift) => shift.advance(duration))
   const drain = () => inShift((shift) => shift.drain)
   const settle = () => inShift((shift) => shift.settle)
+
+  /** Drains, then reads. A shift that cannot be drained, such as while an execution waits for a signal, may have done enough before. */
+  const drained = async <A>(read: () => Promise<A>, isEnough: (found: A) => boolean): Promise<A> => {
+    const failed = await drain().then(
+      () => undefined,
+      (error: unknown) => ({ error })
+    )
+    const found = await read()
+    if (failed !== undefined && !isEnough(found)) throw failed.error
+    return found
+  }
 
   const missingFor = missingIn(options, options.queues ?? queuesOf(options))
 
@@ -152,8 +163,7 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
     const missing = missingFor(first)
     if (missing !== undefined) throw new InvalidOptionError("handlers", `Job ${id} cannot run: ${missing}.`)
     signal?.throwIfAborted()
-    await (timeout === undefined ? drain() : advance(timeout))
-    const job = await read()
+    const job = await (timeout === undefined ? drained(read, hasEnded) : advance(timeout).then(read))
     if (hasEnded(job)) return job
     signal?.throwIfAborted()
     return undefined
@@ -186,14 +196,7 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
     await settle()
     const first = await read()
     if (isNews(first)) return first
-    // An execution that waits for a signal cannot be drained, but may have written before.
-    const drained = await drain().then(
-      () => undefined,
-      (error: unknown) => ({ error })
-    )
-    const page = await read()
-    if (drained !== undefined && !isNews(page)) throw drained.error
-    return page
+    return drained(read, isNews)
   }
 
   const shift = Shift.make(engine, { waitFor, within, explain, nextPage }, engine.close)

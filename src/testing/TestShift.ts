@@ -14,10 +14,12 @@ import {
   Random,
   Scope
 } from "effect"
+import { durationOf } from "../client/Options.js"
 import { InvalidOptionError } from "../client/ShiftErrors.js"
 import { type DurationInput, decode } from "../core/DurationText.js"
 import type { JobId } from "../core/Ids.js"
 import { hasTimeouts } from "../core/Loop.js"
+import { shown } from "../core/Storable.js"
 import type { StoredJob } from "../core/StoredJob.js"
 import { never } from "../core/Suspension.js"
 import type { Handler } from "../handlers/Handler.js"
@@ -132,6 +134,8 @@ const metricsConfig = Layer.succeed(MetricsConfig, {
   oldTransaction: Duration.minutes(5)
 })
 
+const graceOf = <R>({ grace = "25 seconds" }: TestShiftOptions<R>) => decode(grace)
+
 const configs = <R>(options: TestShiftOptions<R>) =>
   Layer.mergeAll(
     metricsConfig,
@@ -141,7 +145,7 @@ const configs = <R>(options: TestShiftOptions<R>) =>
       slots: options.slots ?? 10,
       poll: Duration.days(7),
       heartbeat: Duration.minutes(10),
-      grace: decode(options.grace ?? "25 seconds"),
+      grace: graceOf(options),
       mask: options.mask ?? []
     }),
     // Cluster changes are signalled, or applied directly after a crash, so these loops can run rarely.
@@ -287,7 +291,13 @@ const layerOn = <R>(
       })
 
       const advance = (duration: DurationInput) =>
-        settle.pipe(Effect.zipRight(clock.adjust(decode(duration))), Effect.zipRight(settle))
+        Effect.suspend(() => {
+          const wait = durationOf("duration", duration)
+          // As a duration it is 0.
+          if (String(duration).startsWith("-"))
+            throw new InvalidOptionError("duration", `duration must not be negative, got ${shown(duration)}.`)
+          return settle.pipe(Effect.zipRight(clock.adjust(wait)), Effect.zipRight(settle))
+        })
 
       const nextInstant = Effect.gen(function* () {
         const jobs = (yield* table.all).filter(({ finishedAt }) => finishedAt === undefined)
@@ -331,6 +341,8 @@ const layerOn = <R>(
           yield* pod.disconnect
           const closing = yield* Effect.forkDaemon(stopPod)
           yield* clock.adjust("1 hour").pipe(Effect.repeatN(2))
+          // Jobs that still run are interrupted when the grace is over.
+          yield* Effect.whenEffect(clock.adjust(graceOf(options)), Effect.map(closing.poll, Option.isNone))
           yield* Fiber.join(closing)
         })
       )

@@ -2,15 +2,7 @@ import { Cause, Effect, Exit, Schema } from "effect"
 import { describe, expect, it, vi } from "vitest"
 import { z } from "zod"
 import { ofRecipe } from "../../src/client/Handlers.js"
-import {
-  JobCancelledError,
-  JobDeadError,
-  job,
-  Outcome,
-  ResultTimeoutError,
-  TransactionError,
-  workflow
-} from "../../src/client/index.js"
+import { JobCancelledError, JobDeadError, job, Outcome, TransactionError, workflow } from "../../src/client/index.js"
 import * as EffectJob from "../../src/queue/Job.js"
 import { TestShift } from "../../src/testing/effect.js"
 import { type PromiseTestShiftOptions, testShift } from "../../src/testing/index.js"
@@ -246,32 +238,6 @@ describe("testShift", () => {
     const unserved = 'queue "elsewhere" is not in testShift({ queues })'
     await expect(shift.drain()).rejects.toThrow(unserved)
     await expect(shift.result(id)).rejects.toThrow(unserved)
-  })
-
-  it("times out a wait for a result on its own clock", async () => {
-    await using shift = await testShift({ handlers: [reminded] })
-    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1h" })
-    const timedOut = shift.result(id, { timeout: "30m" })
-    await expect(timedOut).rejects.toBeInstanceOf(ResultTimeoutError)
-    await expect(timedOut).rejects.toThrow(
-      "was not done within 30m. It is scheduled for later. Run it now if it should not wait. The wait ends at 1970-01-01T01:00:00.000Z."
-    )
-    expect(await shift.result(id, { timeout: "30m" })).toBe("reminded Ada")
-  })
-
-  it("ends a wait for a result by the caller's signal, before and after its clock moves", async () => {
-    const controller = new AbortController()
-    const stops = job("stops", { payload: z.object({}) })
-    await using shift = await testShift({
-      handlers: [reminded, stops.handle(() => controller.abort(new Error("enough")))]
-    })
-    const { id } = await shift.enqueue(remind, { who: "Ada" }, { delay: "1d" })
-    await shift.enqueue(stops, {}, { delay: "1h" })
-    for (const hours of [2, 2]) {
-      const { signal } = controller
-      await expect(shift.result(id, { signal, timeout: "2h" })).rejects.toThrow("enough")
-      expect(shift.now()).toEqual(new Date(hours * 3_600_000))
-    }
   })
 
   it("gives a schedule the queue and attempts of its job, though no worker has registered the kind", async () => {

@@ -115,6 +115,25 @@ describe("the emulator", () => {
     }).pipe(Effect.provide(emulator({ speed: 50 })))
   )
 
+  it.scopedLive("delivers as many at a time as the last change says", () =>
+    Effect.gen(function* () {
+      const telegram = yield* TelegramEmulator
+      const held: Array<Http.ServerResponse> = []
+      const { seen, url } = yield* webhook(({ text }, response) => {
+        if (text === "alone") return ok(response)
+        held.push(response)
+        if (held.length === 2) for (const each of held) ok(each)
+      })
+      yield* telegram.deliverTo(token, { urls: [url], maxConnections: 1 })
+      yield* telegram.say(token, { chat: 1, text: "alone" })
+      yield* telegram.settled
+      yield* telegram.deliverTo(token, { urls: [url], maxConnections: 2 })
+      for (const chat of [1, 2]) yield* telegram.say(token, { chat, text: "together" })
+      yield* telegram.settled
+      expect(seen).toHaveLength(3)
+    }).pipe(Effect.provide(emulator()))
+  )
+
   it.scopedLive("redelivers what was not answered, and drops what was answered too late", () =>
     Effect.gen(function* () {
       const telegram = yield* TelegramEmulator

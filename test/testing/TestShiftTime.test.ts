@@ -11,12 +11,15 @@ import {
   Supervisor,
   TestClock
 } from "effect"
+import { z } from "zod"
+import { job } from "../../src/client/index.js"
 import { Workspace } from "../../src/core/Ids.js"
 import { idleUntil, repeatLoop, single } from "../../src/core/Loop.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import * as Schedule from "../../src/schedule/Schedule.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import { testShift } from "../../src/testing/index.js"
 import { TestShift } from "../../src/testing/TestShift.js"
 import * as VirtualClock from "../../src/testing/VirtualClock.js"
 import { Storage } from "../../src/uploads/Storage.js"
@@ -281,6 +284,32 @@ describe("time in a shift", () => {
       expect(yield* Clock.currentTimeMillis).toBe(Date.UTC(2025, 0, 1))
     }).pipe(Effect.provide(TestShift.layer({ ...idle, startAt: "2026-01-01T00:00:00Z" })))
   )
+
+  it("refuses to go back", async () => {
+    await using shift = await testShift({ handlers: [job("tidy", { payload: z.object({}) }).handle(() => {})] })
+    await shift.advance(0)
+    for (const duration of [-1_000, -0.5, "-1h", "-5 minutes", Number.NaN])
+      await expect(shift.advance(duration as never)).rejects.toMatchObject({
+        name: "InvalidOptionError",
+        option: "duration"
+      })
+    await expect(shift.advance(-1_000)).rejects.toThrow(/^duration must not be negative, got -1000\.$/)
+    expect(shift.now()).toEqual(new Date(0))
+  })
+
+  it("passes at the end of a test until the grace of a job that runs is over", async () => {
+    const endless = job("endless", { payload: z.object({}), timeout: "20h" })
+    const aborted: Array<Date> = []
+    const handler = endless.handle((_, { now, signal }) => {
+      signal.addEventListener("abort", () => aborted.push(now()))
+      return new Promise<void>(() => {})
+    })
+    const shift = await testShift({ handlers: [handler], grace: "4h" })
+    await shift.enqueue(endless, {})
+    await shift.settle()
+    await shift.close()
+    expect(aborted).toEqual([new Date(4 * 3_600_000)])
+  })
 
   it.effect("refuses a step that would take minutes, and suggests an alternative", () =>
     Effect.gen(function* () {

@@ -68,7 +68,7 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
     const permitsOf = ({ token }: EmulatedBot, { maxConnections }: EmulatedWebhook) => {
       const known = permits.get(token) ?? Effect.unsafeMakeSemaphore(maxConnections)
       permits.set(token, known)
-      return known
+      return Effect.as(known.resize(maxConnections), known)
     }
 
     const post = (bot: EmulatedBot, update: Update, url: string, secret: string | undefined, lost: boolean) =>
@@ -117,8 +117,9 @@ export const make = (options: WebhookSenderOptions): Effect.Effect<WebhookSender
       const first = post(bot, update, urlAt(0), secret, lost)
       const twice = chance("twice") < options.duplicates
       const tries = twice ? [first, post(bot, update, urlAt(1), secret, lost)] : [first]
+      const tried = Effect.all(tries, { concurrency: "unbounded" })
       return Effect.map(
-        permitsOf(bot, webhook).withPermits(1)(Effect.all(tries, { concurrency: "unbounded" })),
+        Effect.flatMap(permitsOf(bot, webhook), (permit) => permit.withPermits(1)(tried)),
         ([main = { acknowledged: false, retryAfter: undefined }]) => main
       )
     }
