@@ -18,23 +18,31 @@ interface Act<Id extends string, A, E extends Refusal, R> {
 const isOfDatabase = (error: unknown): error is DatabaseError =>
   error instanceof DatabaseUnavailable || error instanceof DatabaseConflict || error instanceof DatabaseFault
 
-/** Acts on each object in turn. A rejected one does not stop the others; a database error does. */
+/** Acts on each object in turn. A rejected one does not stop the others. After a database error, the others are not attempted. */
 export const actOnEach = <Id extends string, A, E extends Refusal, R>(
   ids: ReadonlyArray<Id>,
   json: boolean,
   { act, report, view }: Act<Id, A, E, R>
-): Effect.Effect<void, SomeFailed | DatabaseError, R> =>
+): Effect.Effect<void, SomeFailed, R> =>
   Effect.gen(function* () {
+    const refused = (id: Id, { _tag: tag, message }: Refusal) => ({
+      view: { ...view(id, undefined), error: { tag, message } },
+      reasons: [message]
+    })
+    let failedAt: Id | undefined
     const outcomes = yield* Effect.forEach(ids, (id) =>
-      act(id).pipe(
-        Effect.tap((done) => (json ? Effect.void : Console.log(report(done)))),
-        Effect.map((done) => ({ view: { ...view(id, done), error: null }, reasons: [] })),
-        Effect.catchAll((error) => {
-          if (isOfDatabase(error)) return Effect.fail(error)
-          const { _tag: tag, message } = error
-          return Effect.succeed({ view: { ...view(id, undefined), error: { tag, message } }, reasons: [message] })
-        })
-      )
+      failedAt === undefined
+        ? act(id).pipe(
+            Effect.tap((done) => (json ? Effect.void : Console.log(report(done)))),
+            Effect.map((done) => ({ view: { ...view(id, done), error: null }, reasons: [] })),
+            Effect.catchAll((error) => {
+              if (isOfDatabase(error)) failedAt = id
+              return Effect.succeed(refused(id, error))
+            })
+          )
+        : Effect.succeed(
+            refused(id, { _tag: "NotAttempted", message: `${id} was not attempted after the failure of ${failedAt}.` })
+          )
     )
     if (json) yield* printJson(outcomes.map(({ view }) => view))
     const reasons = outcomes.flatMap(({ reasons }) => reasons)

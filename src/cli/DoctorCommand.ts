@@ -5,7 +5,7 @@ import * as ConfigCheck from "./doctor/ConfigCheck.js"
 import * as DoctorRun from "./doctor/DoctorRun.js"
 import * as HealthCheck from "./doctor/HealthCheck.js"
 import * as Environment from "./Environment.js"
-import { SomeFailed } from "./Failure.js"
+import { notBoth, SomeFailed } from "./Failure.js"
 import * as FleetFlags from "./FleetFlags.js"
 import * as Command from "./kit/Command.js"
 import * as Input from "./kit/Input.js"
@@ -42,6 +42,8 @@ export const command = Command.make({
   },
   run: (given) =>
     Effect.gen(function* () {
+      yield* notBoth("--url", "--cell", given.url !== undefined && given.cell !== undefined)
+      yield* notBoth("--url", "--embedded", given.url !== undefined && given.embedded)
       const findings =
         given.url === undefined ? yield* examine(CommonOptions.databaseFlags(given)) : yield* HealthCheck.run(given.url)
       const text = table(["", "CHECK", "FOUND"], findings.flatMap(rowsOf), { wraps: true })

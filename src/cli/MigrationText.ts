@@ -1,6 +1,7 @@
 import * as BytesText from "../core/BytesText.js"
 import * as DurationText from "../core/DurationText.js"
 import type { MigrationPlan, PlannedMigration, PlannedStatement, PlannedWork } from "../database/MigrationPlan.js"
+import { counted } from "./Terminal.js"
 
 // The text is a script: notes are comments above the statement that they describe.
 
@@ -49,14 +50,12 @@ const migrationText = (migration: PlannedMigration): string =>
     ...migration.statements.map(statementText)
   ].join("\n\n")
 
-const counted = (count: number) => `${count} ${count === 1 ? "migration" : "migrations"}`
-
 /** Describes what `nightshift migrate` would do. */
 export const describe = ({ applied, pending }: MigrationPlan): string => {
-  if (pending.length === 0) return `The schema is up to date (${counted(applied.length)} applied).`
+  if (pending.length === 0) return `The schema is up to date (${counted(applied.length, "migration")} applied).`
   const locks = pending.some(({ statements }) => statements.some((statement) => statement.locks.length > 0))
   return [
-    `-- ${counted(pending.length)} pending. Nothing was applied.`,
+    `-- ${counted(pending.length, "migration")} pending. Nothing was applied.`,
     "-- One transaction applies them all, so a lock is held from its statement to the end of the last one.",
     ...(locks
       ? [

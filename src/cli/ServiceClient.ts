@@ -17,6 +17,19 @@ export class RequestFailed extends Schema.TaggedError<RequestFailed>()("RequestF
   }
 }
 
+/** Whether the service would reject the request again. Otherwise it may have been carried out, or may be later. */
+export const isRejected = ({ status = 503 }: RequestFailed): boolean => status < 500 && status !== 429
+
+/** Reads a response by a schema. Other servers may answer any path. */
+export const decoded =
+  <A, I>(path: string, schema: Schema.Schema<A, I>) =>
+  (body: unknown): Effect.Effect<A, RequestFailed> =>
+    Effect.mapError(
+      Schema.decodeUnknown(schema)(body),
+      () =>
+        new RequestFailed({ path, reason: "unexpected response; check that the URL is that of a Nightshift service" })
+    )
+
 /** A client of a running service over its HTTP API. */
 export interface ServiceClient {
   readonly url: string

@@ -213,6 +213,10 @@ describe("every command", () => {
           expect(yield* json("endpoints change", endpoint, "--type", "order.paid")).toMatchObject({
             types: ["order.paid"]
           })
+          const bothTypes = ["--type", "order.paid", "--all-types"]
+          expect(yield* Effect.flip(printed("endpoints", "change", endpoint, ...bothTypes))).toMatchObject({
+            message: "Use --type or --all-types, not both."
+          })
           expect(yield* json("endpoints rotate", endpoint)).toMatchObject({ secret: expect.stringMatching(/^whsec_/) })
           expect(yield* json("endpoints disable", endpoint)).toMatchObject({ disabledBecause: "operator" })
           expect(yield* json("endpoints send", "order.paid", "--customer", "acme")).toMatchObject({

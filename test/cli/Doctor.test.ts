@@ -144,6 +144,12 @@ describe("nightshift doctor", () => {
     ])
   })
 
+  it("names the job table in the schema of DATABASE_SCHEMA", () => {
+    expect(Checks.ofTuples({ jobDeadTuples: 1_000_000, jobLiveTuples: 1 }, "eu")).toMatchObject([
+      { status: "warn", fix: expect.stringContaining("VACUUM eu.job ") }
+    ])
+  })
+
   it.scopedLive("reports each problem, its subject and its fix, and continues past warnings", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
@@ -194,6 +200,18 @@ describe("nightshift doctor", () => {
       ])
       expect(ill.of("deaths")).toMatchObject([
         { status: "warn", found: expect.stringContaining("send_receipt in mail (40)") }
+      ])
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scopedLive("warns if DATABASE_LISTEN_URL leads to another database", () =>
+    Effect.gen(function* () {
+      const given = yield* settings
+      const listeningOn = (url: string) =>
+        Effect.map(doctor({ ...given, DATABASE_LISTEN_URL: url }, "--json"), ({ of }) => of("notifications"))
+      expect(yield* listeningOn(`${given.DATABASE_URL}?sslmode=disable`)).toMatchObject([{ status: "ok" }])
+      expect(yield* listeningOn(Redacted.value(yield* TestDatabase.empty))).toMatchObject([
+        { status: "warn", found: expect.stringContaining("DATABASE_LISTEN_URL leads to another database") }
       ])
     }).pipe(Effect.provide(house))
   )

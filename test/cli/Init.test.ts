@@ -27,7 +27,7 @@ describe("nightshift init", () => {
       const cwd = yield* Nightshift.folder
       const { code, stdout } = yield* Nightshift.call(["init", "My Shop"], { cwd })
       expect(code).toBe(0)
-      expect(stdout).toContain("Next: cd My Shop && npm install")
+      expect(stdout).toContain("Next: cd 'My Shop' && npm install")
       const read = (file: string) => readFileSync(join(cwd, "My Shop", file), "utf8")
       expect(JSON.parse(read("package.json"))).toMatchObject({
         name: "my-shop",
@@ -53,6 +53,19 @@ describe("nightshift init", () => {
         "already contains src/jobs.ts, README.md, and init does not overwrite files. Choose another folder: `nightshift init <folder>`"
       )
       expect(readdirSync(cwd, { recursive: true }).toSorted()).toEqual(["README.md", "src", "src/jobs.ts"])
+    })
+  )
+
+  it.scopedLive("leaves no files if it cannot write all of them, so that it can be run again", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      writeFileSync(join(cwd, "src"), "a file")
+      const { code, stderr } = yield* Nightshift.call(["init"], { cwd })
+      expect(code).toBe(1)
+      expect(stderr).toMatch(/Cannot write \S+src\/\S+: EEXIST/)
+      expect(readdirSync(cwd)).toEqual(["src"])
+      rmSync(join(cwd, "src"))
+      expect((yield* Nightshift.call(["init"], { cwd })).code).toBe(0)
     })
   )
 })

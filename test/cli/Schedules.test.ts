@@ -36,6 +36,29 @@ const workplace = Effect.gen(function* () {
 })
 
 describe("nightshift schedules", () => {
+  it.scopedLive("prints what was done before the database failed", () =>
+    Effect.gen(function* () {
+      const { run } = yield* workplace
+      const schedules = yield* Schedules
+      for (const name of ["a", "b", "c"]) yield* schedules.create({ ...nightly, name, kind: name })
+      const { sql } = yield* Database
+      yield* sql`create function fail() returns trigger language plpgsql as
+        $$ begin raise exception 'connection lost' using errcode = '08006'; end $$`
+      yield* sql`create trigger fail before insert on nightshift.job for each row when (new.kind = 'b') execute function fail()`
+      const { code, stderr, stdout } = yield* run("trigger", "a", "b", "c", "--json")
+      expect({ code, printed: JSON.parse(stdout) }).toEqual({
+        code: 1,
+        printed: [
+          { name: "a", schedule: expect.objectContaining({ name: "a" }), error: null },
+          { name: "b", schedule: null, error: expect.objectContaining({ tag: "DatabaseUnavailable" }) },
+          { name: "c", schedule: null, error: expect.objectContaining({ tag: "NotAttempted" }) }
+        ]
+      })
+      expect(stderr).toMatch(/connection lost/)
+      expect(stderr).toMatch(/^nightshift: c was not attempted after the failure of b\.$/m)
+    }).pipe(Effect.provide(house))
+  )
+
   it.scopedLive("lists schedules as text and as JSON, and says why one cannot fire", () =>
     Effect.gen(function* () {
       const { run } = yield* workplace

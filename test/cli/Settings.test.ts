@@ -63,6 +63,25 @@ describe("nightshift config", () => {
     })
   )
 
+  it.scopedLive("shows what the cell of NIGHTSHIFT_CELL replaces", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const env = {
+        NIGHTSHIFT_FLEET: '{ cells: { main: { database: "postgres://h/db", schema: eu } } }',
+        NIGHTSHIFT_CELL: "main",
+        DATABASE_URL: "postgres://other/db",
+        DATABASE_READ_URL: "postgres://replica/db"
+      }
+      const settings = JSON.parse((yield* Nightshift.call(["config", "--json"], { cwd, env })).stdout)
+      for (const [key, value] of [
+        ["DATABASE_URL", "(hidden)"],
+        ["DATABASE_SCHEMA", "eu"],
+        ["DATABASE_READ_URL", ""]
+      ])
+        expect(settings).toContainEqual(expect.objectContaining({ key, value, source: "cell" }))
+    })
+  )
+
   it.scopedLive("lists every bad key in one error, without showing a secret", () =>
     Effect.gen(function* () {
       const cwd = yield* Nightshift.folder
@@ -122,6 +141,11 @@ describe("the command line", () => {
         expect(help.stdout).toContain(`\n  ${command} `)
       expect(help.stdout).not.toContain("\u001b[")
       expect(yield* Nightshift.call(["sevre"], { cwd })).toMatchObject({ code: 2 })
+      for (const more of [["--cell", "main"], ["--embedded"]])
+        expect(yield* Nightshift.call(["doctor", "--url", "http://127.0.0.1:1", ...more], { cwd })).toMatchObject({
+          code: 2,
+          stderr: `nightshift: Use --url or ${more[0]}, not both.\n`
+        })
       expect(yield* Nightshift.call(["serve", "--prot", "1"], { cwd })).toMatchObject({ code: 2 })
     })
   )

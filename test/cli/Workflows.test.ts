@@ -148,6 +148,11 @@ describe("nightshift workflows", () => {
       })
       const wrong = yield* call("workflows", "stream", "chat/1", "tokens", "--after", "x")
       expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("must be the id of a chunk") })
+      for (const [args, message] of [
+        [["stream", "chat/1", "tokens", "--after", "2-1", "--from", "0"], "Use --from or --after, not both."],
+        [["tag", "chat/1", "--set", "a=1", "--remove", "a"], '--set and --remove both name the tag "a".']
+      ] as const)
+        expect(yield* call("workflows", ...args)).toMatchObject({ code: 2, stderr: `nightshift: ${message}\n` })
     })
   )
 })

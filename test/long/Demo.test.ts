@@ -1,4 +1,5 @@
 import { readdirSync } from "node:fs"
+import { type AddressInfo, createServer } from "node:net"
 import { expect, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { Browser } from "../support/Browser.js"
@@ -62,6 +63,31 @@ const read = (origin: string, token: string, path: string) =>
   })
 
 layer(Browser.layer, { excludeTestServices: true })("nightshift demo", (it) => {
+  it.scoped(
+    "connects to none of the databases that its environment names",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* Nightshift.folder
+        let connections = 0
+        const other = createServer((socket) => {
+          connections += 1
+          socket.destroy()
+        })
+        yield* Effect.acquireRelease(
+          Effect.async<void>((resume) => void other.listen(0, "127.0.0.1", () => resume(Effect.void))),
+          () => Effect.sync(() => other.close())
+        )
+        const url = `postgres://127.0.0.1:${(other.address() as AddressInfo).port}/app`
+        const env = { DATABASE_URL: url, DATABASE_LISTEN_URL: url, DATABASE_READ_URL: url, NIGHTSHIFT_CELL: "eu" }
+        const demo = yield* Nightshift.start(["demo", "--port", "0"], { cwd, env })
+        yield* demo.said(/token=/)
+        yield* demo.signal("SIGINT")
+        expect(yield* demo.finished).toMatchObject({ code: 0 })
+        expect(connections).toBe(0)
+      }),
+    120_000
+  )
+
   it.scoped(
     "logs in by its link, shows activity in every area, and leaves nothing behind",
     () =>

@@ -217,12 +217,12 @@ describe("nightshift erase, killed with -9", { timeout: 600_000 }, () => {
       expect((yield* Effect.promise(() => client.query(batches))).rows).toEqual(batchesBefore)
       const open = yield* Effect.promise(() =>
         client.query(
-          "select kind, dead_reason from nightshift.job where meta ? 'subjectErasedAt' and kind in ('endless', 'waiting', 'again')"
+          "select kind, dead_reason from nightshift.job where meta ? 'subjectErasedAt' and kind in ('endless', 'waiting', 'again') order by kind"
         )
       )
       expect(open.rows.filter(({ kind }) => kind !== "again")).toEqual([
-        { kind: "waiting", dead_reason: "cancelled" },
-        { kind: "endless", dead_reason: "cancelled" }
+        { kind: "endless", dead_reason: "cancelled" },
+        { kind: "waiting", dead_reason: "cancelled" }
       ])
 
       // What is left can be read, and not run again.

@@ -123,7 +123,7 @@ describe("bots without a database", () => {
       ])
       expect(yield* set("dsk", "--url", "https://x.example")).toMatchObject({
         code: 2,
-        stderr: 'nightshift: bots.yaml declares no bot "dsk"; did you mean desk?\n'
+        stderr: 'nightshift: bots.yaml declares no bot "dsk". Did you mean desk?\n'
       })
       const stranger = { ...env, BOT_HELPER_TOKEN: "1:to-be-hidden" }
       const failed = yield* Nightshift.call(["bots", "info"], { cwd, env: stranger })

@@ -19,7 +19,7 @@ describe("nightshift init", () => {
         const cwd = yield* Nightshift.folder
         const { code, stdout } = yield* Nightshift.call(["init", "My Shop"], { cwd })
         expect(code).toBe(0)
-        expect(stdout).toContain("Next: cd My Shop && npm install")
+        expect(stdout).toContain("Next: cd 'My Shop' && npm install")
         const project = join(cwd, "My Shop")
         const manifest = JSON.parse(readFileSync(join(project, "package.json"), "utf8"))
         expect(manifest).toMatchObject({

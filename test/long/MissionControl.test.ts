@@ -133,8 +133,8 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           await dialog.getByRole("button", { name: "Save" }).click()
           await dialog.getByRole("alert").getByText("The payload is not valid JSON").waitFor()
           await dialog.getByLabel("Payload").fill('{"message": "after"}')
-          await dialog.getByRole("button", { name: "Save" }).click()
-          await said(page, "noop_echo saved")
+          // The message stays for five seconds only.
+          await Promise.all([said(page, "noop_echo saved"), dialog.getByRole("button", { name: "Save" }).click()])
           await region(page, "payload").getByText('"after"').waitFor()
         })
         expect(yield* api("GET", `jobs/${id}`)).toMatchObject({ payload: { message: "after" } })

@@ -33,6 +33,25 @@ describe("nightshift simulate", () => {
         code: 2,
         stderr: expect.stringContaining("--plan: The plan is not valid: it is not JSON.")
       })
+      const most = String(Number.MAX_SAFE_INTEGER)
+      expect(yield* Nightshift.call(["simulate", "--seed", most, "--runs", "10"], { cwd })).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("--seed must be at most 9007199254740982 with --runs 10, got 9007199254740991.")
+      })
+      expect(yield* Nightshift.call(["simulate", "--seed", most], { cwd })).toMatchObject({ code: 0 })
+      for (const option of [
+        "--seed 1",
+        "--runs 1",
+        "--pods 1",
+        "--jobs 1",
+        "--workers 1",
+        "--keep-going",
+        "--coverage"
+      ])
+        expect(yield* Nightshift.call(["simulate", "--plan", "{}", ...option.split(" ")], { cwd })).toMatchObject({
+          code: 2,
+          stderr: expect.stringContaining(`Use --plan or ${option.split(" ")[0]}, not both.`)
+        })
     })
   )
 

@@ -1,6 +1,6 @@
 import { Console, Effect, Either, Layer } from "effect"
 import * as HttpUrl from "../../core/HttpUrl.js"
-import { closest } from "../../core/Spelling.js"
+import { suggestion } from "../../core/Spelling.js"
 import * as BotsFile from "../../gateway/config/BotsFile.js"
 import { type BotDeclaration, updatesOf } from "../../gateway/config/Declarations.js"
 import { GatewayConfig } from "../../gateway/config/GatewayConfig.js"
@@ -24,14 +24,10 @@ const find = (slug: string) =>
     const bots = yield* all
     const bot = bots.find((each) => each.slug === slug)
     if (bot !== undefined) return bot
-    const near = closest(
-      slug,
-      bots.map((each) => each.slug)
-    )
+    const slugs = bots.map((each) => each.slug)
+    const advice = suggestion(slug, slugs) || " Check the name, or add the bot to the file."
     const file = BotsFile.fileOf(yield* GatewayConfig)
-    return yield* new UsageError({
-      message: `${file} declares no bot ${JSON.stringify(slug)}${near === undefined ? ". Check the name, or add the bot to the file." : `; did you mean ${near}?`}`
-    })
+    return yield* new UsageError({ message: `${file} declares no bot ${JSON.stringify(slug)}.${advice}` })
   })
 
 interface Known {

@@ -18,7 +18,8 @@ const rehearsal = /(^|[^a-z])(stag(e|ing)?|test(ing)?|dev|local|sandbox|qa|ci|pr
 /** Returns why the target looks like production; empty if it does not. */
 export const signsOfProduction = (hosts: ReadonlyArray<string>, otherJobs: number): ReadonlyArray<string> => [
   ...hosts
-    .filter((host) => !isLoopback(host.replace(/^\[|\]$/g, "")) && !rehearsal.test(host))
+    // A path is the directory of a socket on this machine.
+    .filter((host) => !host.startsWith("/") && !isLoopback(host.replace(/^\[|\]$/g, "")) && !rehearsal.test(host))
     .map((host) => `the host ${host} is not local and its name does not contain staging, test or dev`),
   ...(otherJobs > 0 ? [`the service has ${otherJobs} unfinished jobs that are not part of this run`] : [])
 ]
@@ -32,11 +33,7 @@ const faultList = () =>
     .join("\n")
 
 /** Reads --allow. Nothing is allowed unless it is named. */
-const readAllowed = (allow: string): Effect.Effect<ReadonlyArray<string>, UsageError> => {
-  const names = allow
-    .split(",")
-    .map((name) => name.trim())
-    .filter((name) => name !== "")
+const readAllowed = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, UsageError> => {
   const unknown = names.find((name) => faults[name] === undefined)
   if (unknown !== undefined) {
     return new UsageError({ message: `--allow has the unknown fault "${unknown}". Faults:\n${faultList()}` })
@@ -62,16 +59,16 @@ const Queues = Schema.Struct({
   queues: Schema.Array(Schema.Struct({ counts: Schema.Struct({ pending: Count, retrying: Count, running: Count }) }))
 })
 
+const read = <A, I>(client: ServiceClient.ServiceClient, path: string, schema: Schema.Schema<A, I>) =>
+  client.ask("GET", path).pipe(
+    Effect.flatMap(ServiceClient.decoded(path, schema)),
+    Effect.mapError(({ message }) => new SomeFailed({ reasons: [`${client.url}${message}`] }))
+  )
+
 /** Only an administrator may inject faults. */
 const requireAdmin = (client: ServiceClient.ServiceClient) =>
   Effect.gen(function* () {
-    const { role } = yield* Effect.orDie(
-      Schema.decodeUnknown(Session)(
-        yield* client
-          .ask("GET", "/api/v1/session")
-          .pipe(Effect.mapError(({ message }) => new SomeFailed({ reasons: [`${client.url}${message}`] })))
-      )
-    )
+    const { role } = yield* read(client, "/api/v1/session", Session)
     if (role === "admin") return
     return yield* new SomeFailed({
       reasons: [`NIGHTSHIFT_ADMIN_TOKEN is a token with the role ${role}. chaos needs the admin token of the service.`]
@@ -79,9 +76,8 @@ const requireAdmin = (client: ServiceClient.ServiceClient) =>
   })
 
 const otherJobs = (client: ServiceClient.ServiceClient) =>
-  Effect.map(
-    Effect.flatMap(client.ask("GET", "/api/v1/queues"), (body) => Effect.orDie(Schema.decodeUnknown(Queues)(body))),
-    ({ queues }) => queues.flatMap(({ counts }) => Object.values(counts)).reduce((sum, { value }) => sum + value, 0)
+  Effect.map(read(client, "/api/v1/queues", Queues), ({ queues }) =>
+    queues.flatMap(({ counts }) => Object.values(counts)).reduce((sum, { value }) => sum + value, 0)
   )
 
 const textOf = ({ acknowledged, faults, run, violations }: ChaosRun.ChaosReport) => {
@@ -97,8 +93,8 @@ export const command = Command.make({
   options: {
     url: Input.required(Input.url, "URL of a running process, as in https://jobs.staging.example.org."),
     allow: Input.withDefault(
-      Input.text,
-      "",
+      Input.names,
+      [],
       `Faults that may be injected, separated by commas: ${Object.keys(faults).join(", ")}.`
     ),
     pid: Input.optional(Input.text, "Processes on this machine that may be signalled, separated by commas."),
@@ -138,23 +134,22 @@ export const command = Command.make({
         })
       }
       const config = yield* DatabaseConfig
-      if (needs.has("database") && Option.isNone(config.url)) {
+      const databaseUrl = needs.has("database") ? Option.getOrUndefined(config.url) : undefined
+      if (needs.has("database") && databaseUrl === undefined) {
         return yield* new UsageError({
           message: "A database fault is allowed, but DATABASE_URL is not set. Set it to the database of the service."
         })
       }
       const client = ServiceClient.make(given.url.href.replace(/\/+$/, ""), adminToken.value)
       yield* requireAdmin(client)
-      const signs = signsOfProduction([given.url.hostname], yield* otherJobs(client))
+      const hosts = [given.url.hostname, ...(databaseUrl === undefined ? [] : ChaosDatabase.hostsOf(databaseUrl))]
+      const signs = signsOfProduction([...new Set(hosts)], yield* otherJobs(client))
       if (signs.length > 0 && !given.yes) {
         return yield* new SomeFailed({
           reasons: [`The target looks like production: ${signs.join("; ")}. Nothing was done. Add --yes to run anyway.`]
         })
       }
-      const database =
-        needs.has("database") && Option.isSome(config.url)
-          ? yield* ChaosDatabase.open(config.url.value, config)
-          : undefined
+      const database = databaseUrl === undefined ? undefined : yield* ChaosDatabase.open(databaseUrl, config)
       const name = (yield* Random.nextIntBetween(0, 0xffffff)).toString(16).padStart(6, "0")
       const report = yield* ChaosRun.run(
         { client, queue: given.queue, pids, database },

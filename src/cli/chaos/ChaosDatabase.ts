@@ -1,8 +1,11 @@
-import { Duration, Effect, Redacted, Schema, type Scope } from "effect"
+import { type Duration, Effect, Redacted, Schema, type Scope } from "effect"
 import pg from "pg"
 import type { JobId } from "../../core/Ids.js"
 import type { DatabaseConfig } from "../../database/DatabaseConfig.js"
+import { address, serversOf } from "../../database/DatabaseUrl.js"
 import * as ServerUrl from "../../database/ServerUrl.js"
+import * as SingleConnection from "../../database/SingleConnection.js"
+import { SomeFailed } from "../Failure.js"
 
 /** PostgreSQL rejected a fault, for example because the role may not terminate other sessions. */
 export class ChaosDatabaseError extends Schema.TaggedError<ChaosDatabaseError>()("ChaosDatabaseError", {
@@ -21,6 +24,10 @@ export interface ChaosDatabase {
   readonly lockRows: (ids: ReadonlyArray<JobId>, held: Duration.Duration) => Effect.Effect<void, ChaosDatabaseError>
 }
 
+/** The hosts of a URL; from PGHOST if it names none. */
+export const hostsOf = (url: Redacted.Redacted): ReadonlyArray<string> =>
+  serversOf(Redacted.value(url)).urls.map((server) => new pg.Client(ServerUrl.attempts(server)[0]).host)
+
 const attempt = <A>(run: () => Promise<A>) =>
   Effect.tryPromise({
     try: run,
@@ -30,21 +37,14 @@ const attempt = <A>(run: () => Promise<A>) =>
 /** Opens a session apart from the pods' until the Scope closes. */
 export const open = (
   url: Redacted.Redacted,
-  { applicationName, connectTimeout, schema }: typeof DatabaseConfig.Service
-): Effect.Effect<ChaosDatabase, ChaosDatabaseError, Scope.Scope> =>
+  config: typeof DatabaseConfig.Service
+): Effect.Effect<ChaosDatabase, SomeFailed, Scope.Scope> =>
   Effect.gen(function* () {
-    const client = yield* Effect.acquireRelease(
-      attempt(async () => {
-        const opened = new pg.Client({
-          ...ServerUrl.attempts(Redacted.value(url))[0],
-          connectionTimeoutMillis: Duration.toMillis(connectTimeout),
-          application_name: "chaos"
-        })
-        opened.on("error", () => {})
-        await opened.connect()
-        return opened
-      }),
-      (opened) => Effect.promise(() => opened.end().catch(() => {}))
+    const { applicationName, schema } = config
+    const client = yield* Effect.mapError(
+      SingleConnection.open(url, config, "chaos"),
+      (error) =>
+        new SomeFailed({ reasons: [`Cannot connect to ${address(url)}: ${error.message}. Check DATABASE_URL.`] })
     )
     /** Holds locks in a transaction, which is rolled back even if this command is interrupted. */
     const holding = (held: Duration.Duration, text: string, values: ReadonlyArray<unknown> = []) =>

@@ -1,5 +1,5 @@
-import { Duration, Effect, Schedule, type Scope } from "effect"
-import type { RequestFailed, ServiceClient } from "../ServiceClient.js"
+import { Duration, Effect, Either, Schedule, type Scope } from "effect"
+import { isRejected, RequestFailed, type ServiceClient } from "../ServiceClient.js"
 import type { ChaosDatabase, ChaosDatabaseError } from "./ChaosDatabase.js"
 import type { Entry } from "./ChaosLedger.js"
 
@@ -54,8 +54,21 @@ const ownJobs = (target: Target) => [...target.entries.values()].filter(({ ackno
 /** At most this many of the run's own jobs are cancelled, or locked, at once. */
 const maxJobsAtOnce = 20
 
-const setPaused = ({ client, queue }: Target, paused: boolean) =>
-  client.ask("PATCH", `/api/v1/queues/${encodeURIComponent(queue)}`, { body: { paused }, reason: "nightshift chaos" })
+/** An unanswered request is repeated on the next connection. */
+const requestTimeout = "5 seconds"
+
+/** Sends a request with a time limit, which also holds where the caller cannot be interrupted. */
+export const ask = ({ client }: Target, ...request: Parameters<ServiceClient["ask"]>) =>
+  Effect.timeoutFail(Effect.interruptible(client.ask(...request)), {
+    duration: requestTimeout,
+    onTimeout: () => new RequestFailed({ path: request[1], reason: `no answer in ${requestTimeout}` })
+  })
+
+const setPaused = (target: Target, paused: boolean) =>
+  ask(target, "PATCH", `/api/v1/queues/${encodeURIComponent(target.queue)}`, {
+    body: { paused },
+    reason: "nightshift chaos"
+  })
 
 /** The faults by the name that `--allow` takes. */
 export const faults: Readonly<Record<string, Fault>> = {
@@ -96,11 +109,16 @@ export const faults: Readonly<Record<string, Fault>> = {
     needs: "api",
     inject: (target, lasting) =>
       Effect.acquireUseRelease(
-        setPaused(target, true),
-        () => Effect.as(Effect.sleep(lasting), `paused the queue for ${Duration.format(lasting)}`),
-        // The queue must not stay paused, whatever happens to this command or the service.
-        () =>
-          Effect.ignore(Effect.retry(setPaused(target, false), { times: 20, schedule: Schedule.spaced("1 second") }))
+        Effect.either(setPaused(target, true)),
+        (paused) =>
+          Effect.as(Effect.zipRight(paused, Effect.sleep(lasting)), `paused the queue for ${Duration.format(lasting)}`),
+        // The queue must not stay paused, whatever happens to this command, the service or the reply of the pause.
+        (paused) =>
+          Either.isLeft(paused) && isRejected(paused.left)
+            ? Effect.void
+            : Effect.ignore(
+                Effect.retry(setPaused(target, false), { times: 20, schedule: Schedule.spaced("1 second") })
+              )
       )
   },
   cancel: {
@@ -130,9 +148,13 @@ export const faults: Readonly<Record<string, Fault>> = {
     needs: "pid",
     inject: (target, lasting) =>
       Effect.acquireUseRelease(
-        toAll("SIGSTOP")(target),
-        () =>
-          Effect.as(Effect.sleep(lasting), `stopped ${target.pids.length} processes for ${Duration.format(lasting)}`),
+        // Some may be stopped even if this fails.
+        Effect.either(toAll("SIGSTOP")(target)),
+        (stopped) =>
+          Effect.as(
+            Effect.zipRight(stopped, Effect.sleep(lasting)),
+            `stopped ${target.pids.length} processes for ${Duration.format(lasting)}`
+          ),
         () => Effect.forEach(target.pids, (pid) => Effect.ignore(signal(pid, "SIGCONT")), { discard: true })
       )
   }

@@ -1,7 +1,7 @@
-import { Clock, Deferred, Duration, Effect, Fiber, Schedule, Schema, type Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Fiber, Schedule, type Scope } from "effect"
 import * as Ids from "../../core/Ids.js"
-import { RequestFailed } from "../ServiceClient.js"
-import { type Fault, faults, type Target } from "./ChaosFaults.js"
+import { decoded, isRejected } from "../ServiceClient.js"
+import { ask, type Fault, faults, type Target } from "./ChaosFaults.js"
 import * as ChaosLedger from "./ChaosLedger.js"
 
 export interface Plan {
@@ -21,22 +21,14 @@ export interface ChaosReport {
   readonly violations: ReadonlyArray<string>
 }
 
-/** An unanswered request is repeated on the next connection. */
-const requestTimeout = "5 seconds"
 const tries = Schedule.spaced("500 millis")
 /** Number of requests at a time that read jobs. */
 const readers = 8
 
-const decode = Schema.decodeUnknown(ChaosLedger.SeenJob)
-
 /** Reads a job; undefined if the service does not know it. Retries until the service answers. */
-const read = ({ client }: Target, id: string, within: Duration.Duration) =>
-  client.ask("GET", `/api/v1/jobs/${id}`).pipe(
-    Effect.timeoutFail({
-      duration: requestTimeout,
-      onTimeout: () => new RequestFailed({ path: `/api/v1/jobs/${id}`, reason: `no answer in ${requestTimeout}` })
-    }),
-    Effect.flatMap((body) => Effect.orDie(decode(body))),
+const read = (target: Target, id: string, within: Duration.Duration) =>
+  ask(target, "GET", `/api/v1/jobs/${id}`).pipe(
+    Effect.flatMap(decoded(`/api/v1/jobs/${id}`, ChaosLedger.SeenJob)),
     Effect.catchIf(
       ({ status }) => status === 404,
       () => Effect.succeed(undefined)
@@ -68,14 +60,10 @@ const enqueueJobs = (
         meta: { chaos: run },
         ...(count % 10 === 0 ? { delay: "2s" } : {})
       }
-      yield* target.client.ask("POST", "/api/v1/jobs", { body }).pipe(
-        Effect.timeoutFail({
-          duration: requestTimeout,
-          onTimeout: () => new RequestFailed({ path: "/api/v1/jobs", reason: `no answer in ${requestTimeout}` })
-        }),
+      yield* ask(target, "POST", "/api/v1/jobs", { body }).pipe(
         // A rejected request stays rejected; a service that is away comes back.
         Effect.retry({
-          while: ({ status = 503 }) => status >= 500 || status === 429,
+          until: isRejected,
           schedule: Schedule.intersect(tries, Schedule.upTo(Schedule.forever, plan.drain))
         })
       )

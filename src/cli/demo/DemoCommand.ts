@@ -115,6 +115,9 @@ const run = (pace: DemoTraffic.Pace, token: Redacted.Redacted) =>
 
 /** Settings that the demo overrides, whatever the environment says. */
 const flagsOf = (token: Redacted.Redacted, port: number | undefined): Environment.Texts => ({
+  NIGHTSHIFT_CELL: "",
+  DATABASE_LISTEN_URL: "",
+  DATABASE_READ_URL: "",
   HOST: "127.0.0.1",
   PORT: port?.toString(),
   NIGHTSHIFT_ADMIN_TOKEN: Redacted.value(token),

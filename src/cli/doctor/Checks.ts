@@ -244,12 +244,15 @@ const ofBlocker = (blocker: VacuumBlocker, limit: number) => {
   return [warn(`${described(blocker)} has blocked vacuum ${howLong}.`, remedy(blocker))]
 }
 
-const ofTuples = ({ jobDeadTuples, jobLiveTuples }: Health) =>
+export const ofTuples = (
+  { jobDeadTuples, jobLiveTuples }: Pick<Health, "jobDeadTuples" | "jobLiveTuples">,
+  schema: string
+) =>
   jobDeadTuples > manyDeadTuples && jobDeadTuples > jobLiveTuples
     ? [
         warn(
           `The job table has ${jobDeadTuples} dead rows and ${jobLiveTuples} live rows.`,
-          "Check that autovacuum is enabled and not blocked. VACUUM nightshift.job removes them immediately."
+          `Check that autovacuum is enabled and not blocked. VACUUM ${schema}.job removes them immediately.`
         )
       ]
     : []
@@ -260,7 +263,8 @@ const vacuum: Check = {
   run: Effect.gen(function* () {
     const health = yield* Effect.flatMap(DatabaseHealth, ({ check }) => check)
     const limit = Duration.toSeconds((yield* MetricsConfig).oldTransaction)
-    const found = [...health.blockers.flatMap((blocker) => ofBlocker(blocker, limit)), ...ofTuples(health)]
+    const { schema } = yield* DatabaseConfig
+    const found = [...health.blockers.flatMap((blocker) => ofBlocker(blocker, limit)), ...ofTuples(health, schema)]
     if (found.length > 0) return found
     const oldest = health.oldestTransactionSeconds
     const open = oldest === 0 ? "No transaction is open" : `The oldest open transaction is ${shown(oldest)} old`

@@ -105,6 +105,11 @@ export const notifications: Effect.Effect<
   Effect.catchAll(() => Effect.succeed<Listener.Delivery>("none")),
   Effect.map((delivery) => {
     if (delivery === "direct") return ok("Notifications arrive.")
+    if (delivery === "elsewhere")
+      return warn(
+        "DATABASE_LISTEN_URL leads to another database, so new jobs are found only by polling (QUEUE_POLL), and jobs of a killed process wait for QUEUE_STALE_AFTER.",
+        "Set DATABASE_LISTEN_URL to a direct connection to the database of DATABASE_URL."
+      )
     const fix = "Set DATABASE_LISTEN_URL to a direct PostgreSQL connection."
     return delivery === "forwarded"
       ? warn("Notifications arrive through a pooler, so jobs of a killed process wait for QUEUE_STALE_AFTER.", fix)

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs"
+import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { Console, Effect, Schema } from "effect"
 import * as Package from "../../database/Package.js"
@@ -27,15 +27,25 @@ class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
   }
 }
 
-const writeNew = (path: string, text: string) =>
+/** Creates the file, which is among `created` from then on. */
+const writeNew = (path: string, text: string, created: Array<string>) =>
   Effect.try({
     try: () => {
       mkdirSync(dirname(path), { recursive: true })
       // wx: fails if another program has created the file since the check.
-      writeFileSync(path, text, { flag: "wx" })
+      const file = openSync(path, "wx")
+      created.push(path)
+      try {
+        writeFileSync(file, text)
+      } finally {
+        closeSync(file)
+      }
     },
     catch: (error) => new WriteFailed({ file: path, reason: error instanceof Error ? error.message : String(error) })
   })
+
+/** A path as one word of a shell. */
+const word = (path: string) => (/^[\w./@-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)
 
 const init = (given: string) =>
   Effect.gen(function* () {
@@ -43,7 +53,15 @@ const init = (given: string) =>
     const project = files(basename(target), Package.version.text)
     const existing = Object.keys(project).filter((file) => existsSync(join(target, file)))
     if (existing.length > 0) return yield* new FilesExist({ folder: target, files: existing })
-    for (const [file, text] of Object.entries(project)) yield* writeNew(join(target, file), text)
+    const created: Array<string> = []
+    yield* Effect.forEach(Object.entries(project), ([file, text]) => writeNew(join(target, file), text, created)).pipe(
+      // Half a project would be refused by the next run.
+      Effect.onError(() =>
+        Effect.sync(() => {
+          for (const path of created) rmSync(path, { force: true })
+        })
+      )
+    )
     return { folder: target, files: Object.keys(project) }
   })
 
@@ -67,7 +85,7 @@ export const command = Command.make({
       if (json) return yield* printJson(written)
       for (const file of written.files) yield* Console.log(`wrote ${join(folder, file)}`)
       const path = relative("", written.folder)
-      const enter = path === "" ? "" : `cd ${path} && `
+      const enter = path === "" ? "" : `cd ${word(path)} && `
       yield* Console.log(`\nNext: ${enter}npm install && npm test && npm run dev`)
     })
 })

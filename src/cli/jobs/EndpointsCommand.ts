@@ -5,13 +5,14 @@ import { type Endpoint, InvalidEndpoint, Standing, standingOf } from "../../queu
 import { Endpoints, maxEndpointPage } from "../../queue/endpoints/Endpoints.js"
 import * as Send from "../../queue/endpoints/Send.js"
 import { Transactions } from "../../queue/Transactions.js"
-import { UsageError } from "../Failure.js"
+import { notBoth, UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
 import { age, factList, print, printable, printJson, printText, table } from "../Terminal.js"
 import * as EnqueueOptions from "./EnqueueOptions.js"
+import { unlessEmpty } from "./JobFilterOptions.js"
 import * as JobsBulk from "./JobsBulk.js"
 
 const id = Input.required(Input.uuid(Schema.UUID, "An endpoint id"), "The endpoint's id.")
@@ -20,9 +21,6 @@ const url = Input.optional(Input.text, "Where webhooks are sent.")
 const description = Input.optional(Input.text, "A note for operators.")
 const type = Input.repeated(Input.text, "Send only webhooks of this type; all if omitted.")
 const secret = Input.optional(Input.text, "Signing secret, whsec_ and 24 to 64 bytes in base64; generated if omitted.")
-
-const unlessEmpty = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined =>
-  values.length === 0 ? undefined : values
 
 /** Names the option instead of the field. */
 const asUsage = <A, E, R>(effect: Effect.Effect<A, E | InvalidEndpoint, R>) =>
@@ -127,6 +125,7 @@ const change = QueueCommand.make({
   examples: { "nightshift endpoints change <id> --url https://customer.example.org/v2": "send to another URL" },
   run: ({ allTypes, description, id, json, reason, type, url }) =>
     Effect.gen(function* () {
+      yield* notBoth("--type", "--all-types", type.length > 0 && allTypes)
       const acts = yield* EndpointsRoutes.audited
       const patch = { url, description, types: allTypes ? null : unlessEmpty(type) }
       const { after } = yield* acts.change(id, patch).pipe(Operator.acting(reason))

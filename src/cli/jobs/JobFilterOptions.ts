@@ -35,7 +35,7 @@ export const options = (states: ReadonlyArray<State> = State.literals) => ({
   batch: Input.optional(batchId, only("batch"))
 })
 
-const unlessEmpty = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined =>
+export const unlessEmpty = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> | undefined =>
   values.length === 0 ? undefined : values
 
 /** Builds the filter; all options must match. */

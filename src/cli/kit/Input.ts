@@ -25,6 +25,12 @@ export const text: Value<string> = { shown: "text", read: Either.right }
 export const file: Value<string> = { ...text, offers: "files" }
 export const folder: Value<string> = { ...text, offers: "folders" }
 
+/** Names separated by commas. */
+export const names: Value<ReadonlyArray<string>> = {
+  ...text,
+  read: (given) => Either.right(given.split(",").flatMap((name) => (name.trim() === "" ? [] : [name.trim()])))
+}
+
 /** Text in a format. `rule` completes a sentence like "--delay must be a duration". */
 export const parsed = <A>(parse: (text: string) => Option.Option<A>, rule: string): Value<A> => ({
   shown: "text",

@@ -14,8 +14,7 @@ import * as McpHttp from "./McpHttp.js"
 import type { Service } from "./Tool.js"
 
 /** Reads --allow. */
-const readAllowed = (allow: string): Effect.Effect<ReadonlyArray<string>, UsageError> => {
-  const names = allow.split(",").flatMap((name) => (name.trim() === "" ? [] : [name.trim()]))
+const readAllowed = (names: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<string>, UsageError> => {
   if (names.includes("all")) return Effect.succeed(McpConfig.actNames)
   const unknown = names.find((name) => !McpConfig.actNames.some((known) => known === name))
   return unknown === undefined
@@ -88,8 +87,8 @@ export const command = Command.make({
       "URL of a running service (default http://127.0.0.1:8787)."
     ),
     allow: Input.withDefault(
-      Input.text,
-      "",
+      Input.names,
+      [],
       `Changes that the agent may make, after a confirmation: all, or some of ${McpConfig.actNames.join(", ")}, separated by commas (default none).`
     ),
     name: Input.optional(Input.text, "Name of the agent in the audit log (default the name that the client gives)."),

@@ -4,7 +4,7 @@ import * as Coverage from "../../testing/simulation/Coverage.js"
 import * as ReportText from "../../testing/simulation/Report.js"
 import type { Report } from "../../testing/simulation/Simulation.js"
 import * as CommonOptions from "../CommonOptions.js"
-import { SomeFailed, UsageError } from "../Failure.js"
+import { notBoth, SomeFailed, UsageError } from "../Failure.js"
 import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as ProgressBar from "../ProgressBar.js"
@@ -104,10 +104,27 @@ export const command = Command.make({
   run: (options) =>
     Effect.gen(function* () {
       if (SeedWorkers.isWorker()) return yield* SeedWorkers.serve
-      if (options.plan !== undefined) return yield* replayPlan(options.plan, options)
-      const count = options.runs ?? (options.seed === undefined ? 100 : 1)
-      const from = options.seed ?? (yield* Random.nextIntBetween(1, 1_000_000_000))
-      const wanted: SeedOptions = { pods: options.pods, jobs: options.jobs }
+      const { coverage, jobs, keepGoing, plan, pods, runs, seed, workers } = options
+      const ofSeeds = {
+        seed,
+        runs,
+        pods,
+        jobs,
+        workers,
+        "keep-going": keepGoing || undefined,
+        coverage: coverage || undefined
+      }
+      for (const [name, given] of Object.entries(ofSeeds))
+        yield* notBoth("--plan", `--${name}`, plan !== undefined && given !== undefined)
+      if (plan !== undefined) return yield* replayPlan(plan, options)
+      const count = runs ?? (seed === undefined ? 100 : 1)
+      const lastFrom = Number.MAX_SAFE_INTEGER - count + 1
+      if (seed !== undefined && seed > lastFrom)
+        return yield* new UsageError({
+          message: `--seed must be at most ${lastFrom} with --runs ${count}, got ${seed}.`
+        })
+      const from = seed ?? (yield* Random.nextIntBetween(1, 1_000_000_000))
+      const wanted: SeedOptions = { pods, jobs }
       const usual = count < 40 || options.trace ? 1 : availableParallelism()
       let last: Report | undefined
       const began = yield* Clock.currentTimeMillis
@@ -116,8 +133,8 @@ export const command = Command.make({
           from,
           count,
           wanted,
-          keepGoing: options.keepGoing,
-          workers: options.trace ? 1 : (options.workers ?? usual)
+          keepGoing,
+          workers: options.trace ? 1 : (workers ?? usual)
         },
         (report) => {
           last = report
@@ -143,7 +160,7 @@ export const command = Command.make({
           untouched: Coverage.untouched(found.coverage)
         })
       } else {
-        if (options.coverage) yield* Console.log(`${Coverage.table(found.coverage)}\n`)
+        if (coverage) yield* Console.log(`${Coverage.table(found.coverage)}\n`)
         const text = broken === undefined ? succeeded(from, found, seconds) : failed(broken, wanted, found, line)
         yield* Console.log(text.join("\n"))
       }

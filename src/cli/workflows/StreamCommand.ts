@@ -2,6 +2,7 @@ import { Console, Effect, Option } from "effect"
 import type { StreamChunk } from "../../queue/workflow/Execution.js"
 import * as Streams from "../../queue/workflow/Streams.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
+import { notBoth } from "../Failure.js"
 import * as Input from "../kit/Input.js"
 import * as QueueCommand from "../QueueCommand.js"
 import { printableLines } from "../Terminal.js"
@@ -26,9 +27,8 @@ export const stream = QueueCommand.make({
     name: Input.required(Input.text, "The stream's name, which is that of its step.")
   },
   options: {
-    from: Input.withDefault(
+    from: Input.optional(
       Input.integer({ min: -1_000_000_000, max: 1_000_000_000 }),
-      0,
       "Number of the first chunk; a negative number counts from the end (default 0)."
     ),
     after: Input.optional(
@@ -42,9 +42,10 @@ export const stream = QueueCommand.make({
   },
   run: ({ after, execution, from, json, name }) =>
     Effect.gen(function* () {
+      yield* notBoth("--from", "--after", from !== undefined && after !== undefined)
       const { streams } = yield* Workflows
       const job = yield* streams.find(execution)
-      const start = after ?? { generation: undefined, number: from }
+      const start = after ?? { generation: undefined, number: from ?? 0 }
       const next = Streams.pager(streams.next, { ...start, job, name })
       let generation = start.generation
       let isLineOpen = false

@@ -219,6 +219,9 @@ const tag = QueueCommand.make({
   examples: { "nightshift workflows tag order/A-17 --set customer=42": "find it later by its customer" },
   run: ({ json, reason, remove, set = {}, ...given }) =>
     Effect.gen(function* () {
+      const both = remove.find((name) => Object.hasOwn(set, name))
+      if (both !== undefined)
+        return yield* new UsageError({ message: `--set and --remove both name the tag ${JSON.stringify(both)}.` })
       const workflows = yield* Workflows
       const audited = yield* Audited.make
       const execution = yield* executionOf(given.execution)
