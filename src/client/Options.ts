@@ -26,10 +26,11 @@ export const checkKnown = (given: object, known: ReadonlyArray<string>, what: st
   }
 }
 
-/** The text, such as a name or an id. Throws InvalidOptionError for anything else. @internal */
+/** The text, such as a name or an id. Throws InvalidOptionError for anything else and for empty text. @internal */
 export const textOf = (option: string, method: string, given: unknown): string => {
-  if (typeof given === "string") return given
-  throw new InvalidOptionError(option, `The ${option} that ${method} gets must be a string, got ${shown(given)}.`)
+  if (typeof given === "string" && given !== "") return given
+  const problem = given === "" ? "must not be empty" : `must be a string, got ${shown(given)}`
+  throw new InvalidOptionError(option, `The ${option} that ${method} gets ${problem}.`)
 }
 
 /** A Date, an ISO 8601 string, or epoch milliseconds. */

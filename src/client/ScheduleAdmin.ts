@@ -68,8 +68,8 @@ const put = (schedule: Schedule) =>
           return new InvalidSchedule({ name: schedule.name, field: "workflow", reason })
         })
       )
-    const { attempts, name: _, queue, ...rest } = definition
-    const edit = { ...rest, queue: queue ?? null, attempts: attempts ?? null }
+    const { attempts, name: _, queue, subject, ...rest } = definition
+    const edit = { ...rest, queue: queue ?? null, attempts: attempts ?? null, subject: subject ?? null }
     return yield* Effect.catchTag(schedules.create(definition), "ScheduleExists", () =>
       Effect.map(schedules.edit(schedule.name, edit), ({ after }) => after)
     )

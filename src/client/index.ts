@@ -12,7 +12,7 @@ export type { TagChanges, Tags } from "../queue/workflow/Execution.js"
 export type { Schedule } from "../schedule/ScheduleSettings.js"
 export type { Log, LogSink } from "../telemetry/LogSink.js"
 export type { AddJob, BatchAdmin, BatchOptions, BatchView } from "./BatchAdmin.js"
-export { type Connect, type ConnectOptions, connect, type Worker, type WorkerOptions, worker } from "./Connection.js"
+export { type Connect, type ConnectOptions, connect } from "./Connection.js"
 export {
   type EndpointAdmin,
   type EndpointFilter,
@@ -116,6 +116,7 @@ export {
 export type { StandardSchema } from "./StandardSchema.js"
 export { type OnOptions, on } from "./Subscriber.js"
 export type { Transaction } from "./TransactionAdapter.js"
+export { type Worker, type WorkerOptions, worker } from "./Worker.js"
 export type { OnEvent, WorkerEvent } from "./WorkerEvents.js"
 export type {
   AskAnswer,

@@ -38,6 +38,9 @@ export type ViewId = typeof ViewId.Type
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
+/** The id before all others. */
+export const zeroId = "00000000-0000-0000-0000-000000000000"
+
 /** Whether the text is a lower-case UUID. */
 export const isId = (text: string): boolean => uuidPattern.test(text)
 

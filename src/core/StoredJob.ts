@@ -133,6 +133,8 @@ export const limits = {
   setNames: 100,
   askIdCharacters: 128,
   attempts: 1000,
+  /** A job with this many crashes is quarantined. */
+  crashes: 5,
   /** Maximum delay of a job or a retry, and maximum length of a dedupe window. */
   waitDays: 36_500,
   priority: { min: -32_768, max: 32_767 }

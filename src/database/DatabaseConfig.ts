@@ -1,4 +1,4 @@
-import { Context, Either, Layer } from "effect"
+import { Context, Effect, Either, Layer, Option } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
 import * as DatabaseUrl from "./DatabaseUrl.js"
@@ -69,7 +69,7 @@ export const settings = {
     {
       key: "NIGHTSHIFT_EMBEDDED",
       about:
-        "Start an embedded PostgreSQL in NIGHTSHIFT_DIRECTORY. Takes precedence over DATABASE_URL. Same as `--embedded`."
+        "Start an embedded PostgreSQL in NIGHTSHIFT_DIRECTORY. Takes precedence over DATABASE_URL, DATABASE_LISTEN_URL and DATABASE_READ_URL. Same as `--embedded`."
     },
     false
   ),
@@ -143,6 +143,8 @@ export class DatabaseConfig extends Context.Tag("nightshift/database/DatabaseCon
 >() {
   static readonly layer: Layer.Layer<DatabaseConfig, ConfigError> = Layer.effect(
     DatabaseConfig,
-    Setting.group(settings)
+    Effect.map(Setting.group(settings), (given) =>
+      given.embedded ? { ...given, listenUrl: Option.none(), readUrl: Option.none() } : given
+    )
   )
 }

@@ -8,7 +8,7 @@ import {
   Layer,
   Option,
   Queue,
-  Redacted,
+  type Redacted,
   Ref,
   Schedule,
   type Scope
@@ -17,9 +17,8 @@ import pg from "pg"
 import { steadyMillis, steadyNow } from "../core/ChangeWatch.js"
 import { makeLatch } from "../core/LoopSchedule.js"
 import { DatabaseConfig } from "./DatabaseConfig.js"
-import { DatabaseUrl, serversOf } from "./DatabaseUrl.js"
-import * as ServerConnection from "./ServerConnection.js"
-import * as ServerUrl from "./ServerUrl.js"
+import { DatabaseUrl } from "./DatabaseUrl.js"
+import * as SingleConnection from "./SingleConnection.js"
 import * as Startup from "./Startup.js"
 
 // LISTEN needs a dedicated connection, because pooled connections are replaced over time. The connection listens on
@@ -100,45 +99,8 @@ const lockRetry = Duration.seconds(1)
 /** Time between the end of a lock's claim and the planned end of its session. A heartbeat in between withdraws the claim. */
 const claimNotice = Duration.seconds(2)
 
-/**
- * Connects to the first server that accepts the connection, and writes if the URL requires it: a standby rejects LISTEN.
- * Closing the Scope closes the connection.
- */
-const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) => {
-  const { needsWrites, urls } = serversOf(Redacted.value(url))
-  return Effect.firstSuccessOf(urls.flatMap(ServerUrl.attempts).map((each) => connectTo(each, config, needsWrites)))
-}
-
-const isReadOnly = async (client: pg.Client) => {
-  const { rows } = await client.query("select pg_catalog.current_setting('transaction_read_only') as value")
-  return rows[0]?.value === "on"
-}
-
-const connectTo = (server: pg.ClientConfig, config: typeof DatabaseConfig.Service, needsWrites: boolean) =>
-  Effect.acquireRelease(
-    Effect.tryPromise(async () => {
-      const client = new pg.Client({
-        application_name: `${config.applicationName} listener`,
-        connectionTimeoutMillis: Duration.toMillis(config.connectTimeout),
-        keepAlive: true,
-        keepAliveInitialDelayMillis: 10_000,
-        ...server
-      })
-      // The connection may break before a listener is attached, and an unhandled `error` event ends the process.
-      client.on("error", () => {})
-      await client.connect()
-      if (needsWrites && (await isReadOnly(client).catch(() => true))) {
-        ServerConnection.destroySocket(client)
-        throw new Error("the server is read-only or does not answer")
-      }
-      return client
-    }),
-    (client) =>
-      Effect.ignore(Effect.timeout(Effect.interruptible(Effect.tryPromise(() => client.end())), "1 second")).pipe(
-        // A socket that waits for an answer would keep the process alive.
-        Effect.zipRight(Effect.sync(() => ServerConnection.destroySocket(client)))
-      )
-  )
+const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+  SingleConnection.open(url, config, `${config.applicationName} listener`)
 
 const isPooled = (client: pg.Client) =>
   Effect.map(
@@ -146,17 +108,25 @@ const isPooled = (client: pg.Client) =>
     ({ rows }) => Startup.isPooled(client, rows[0]?.pid ?? 0)
   )
 
-/** How notifications reach a process: on its own session, through a pooler that forwards them, or not at all. */
-export type Delivery = "direct" | "forwarded" | "none"
+/**
+ * How notifications reach a process: on its own session, through a pooler that forwards them, or not at all, because of a pooler
+ * or because DATABASE_LISTEN_URL leads to another database.
+ */
+export type Delivery = "direct" | "forwarded" | "none" | "elsewhere"
+
+/** The URL to listen on: DATABASE_LISTEN_URL if set. */
+const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
+  Option.getOrElse(config.listenUrl, () => url)
 
 /**
- * How notifications from another connection arrive on this one. Behind a pooler in transaction mode, LISTEN succeeds but
+ * How notifications over DATABASE_URL arrive on this connection. Behind a pooler in transaction mode, LISTEN succeeds but
  * nothing arrives.
  */
 const deliveryOn = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Effect.scoped(
     Effect.gen(function* () {
-      if (!(yield* isPooled(client))) return "direct" as const
+      const pooled = yield* isPooled(client)
+      if (!pooled && Option.isNone(config.listenUrl)) return "direct"
       const channel = `nightshift_probe_${randomBytes(6).toString("hex")}`
       const received = yield* Deferred.make<void>()
       const onNotification = (message: pg.Notification) => {
@@ -169,19 +139,17 @@ const deliveryOn = (client: pg.Client, url: Redacted.Redacted, config: typeof Da
       yield* Effect.tryPromise(() => other.query("select pg_catalog.pg_notify($1, '')", [channel]))
       const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(received), deliveryLimit))
       yield* Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`))
-      return arrived ? ("forwarded" as const) : ("none" as const)
+      if (pooled) return arrived ? "forwarded" : "none"
+      return arrived ? "direct" : "elsewhere"
     })
   )
-
-/** The URL to listen on: DATABASE_LISTEN_URL if set. */
-const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
-  Option.getOrElse(config.listenUrl, () => url)
 
 /** How notifications can reach this process. */
 export const delivery: Effect.Effect<Delivery, unknown, DatabaseUrl | DatabaseConfig> = Effect.gen(function* () {
   const config = yield* DatabaseConfig
-  const url = listenUrl(yield* DatabaseUrl, config)
-  return yield* Effect.scoped(Effect.flatMap(connect(url, config), (client) => deliveryOn(client, url, config)))
+  const url = yield* DatabaseUrl
+  const open = connect(listenUrl(url, config), config)
+  return yield* Effect.scoped(Effect.flatMap(open, (client) => deliveryOn(client, url, config)))
 })
 
 const listenTo = (client: pg.Client, channel: string) =>
@@ -219,8 +187,12 @@ const probe = (client: pg.Client) =>
     "10 seconds"
   )
 
-const notForwarded =
-  "the pooler in front of PostgreSQL does not forward notifications: jobs from other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that connects to PostgreSQL directly."
+/** Why no notification arrives. */
+const undelivered = {
+  none: "the pooler in front of PostgreSQL does not forward notifications: jobs from other processes are found by polling (QUEUE_POLL). Set DATABASE_LISTEN_URL to an address that connects to PostgreSQL directly.",
+  elsewhere:
+    "DATABASE_LISTEN_URL leads to another database than DATABASE_URL: jobs from other processes are found by polling (QUEUE_POLL). Set it to a direct connection to the database of DATABASE_URL."
+}
 
 /** Opens the connection, listens and holds the locks until it breaks. Tries missing locks again after `wanted`. */
 const listenOnce = (
@@ -234,7 +206,7 @@ const listenOnce = (
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const client = yield* connect(url, config)
+      const client = yield* connect(listenUrl(url, config), config)
       const broken = yield* Deferred.make<void, unknown>()
       client.on("error", (error) => Deferred.unsafeDone(broken, Effect.fail(error)))
       client.on("end", () => Deferred.unsafeDone(broken, Effect.fail("connection ended")))
@@ -243,8 +215,8 @@ const listenOnce = (
           receive(ListenerEvent.Notified({ payload: payload ?? "" }))
       })
       const how = yield* deliveryOn(client, url, config)
-      if (how === "none") {
-        yield* Effect.logWarning(notForwarded)
+      if (how === "none" || how === "elsewhere") {
+        yield* Effect.logWarning(undelivered[how])
         return yield* Effect.zipRight(Effect.sleep(retestDelay), Effect.fail("testing delivery again"))
       }
       const opened: Opened = { client, isListening: false }
@@ -274,7 +246,7 @@ const listenOnce = (
 
 const make = Effect.gen(function* () {
   const config = yield* DatabaseConfig
-  const url = listenUrl(yield* DatabaseUrl, config)
+  const url = yield* DatabaseUrl
   const subscribers: Subscribers = new Map()
   const locks = new Set<WantedLock>()
   const newLock = makeLatch()

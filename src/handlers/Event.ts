@@ -148,7 +148,7 @@ export const make = <A, I>(name: string, schema: Schema.Schema<A, I>): Event<A> 
   return {
     name,
     schema: plain,
-    publish: (data, { id, key } = {}) =>
+    publish: (data, { id, key, subject } = {}) =>
       Effect.gen(function* () {
         const encoded = encode(data)
         if (Either.isLeft(encoded)) {
@@ -156,7 +156,7 @@ export const make = <A, I>(name: string, schema: Schema.Schema<A, I>): Event<A> 
           return yield* new InvalidEvent({ index: 0, field: "data", reason })
         }
         const events = yield* Events
-        const [published] = yield* events.publish([{ name, data: encoded.right, key, id }])
+        const [published] = yield* events.publish([{ name, data: encoded.right, key, subject, id }])
         return published ?? (yield* Effect.dieMessage("an event has no result"))
       })
   }

@@ -8,6 +8,7 @@ import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
 import { type AttemptEnd, type End, errorText, type NextStatus, withoutSuperseded } from "./AttemptEnd.js"
 import type { EndedLeases, HeldLeases } from "./claim/HeldLeases.js"
+import * as FollowUpsPg from "./FollowUpsPg.js"
 import type { JobSql } from "./JobSql.js"
 import { type AttemptLog, inStatements } from "./logs/JobLogs.js"
 import * as JobLogsPg from "./logs/JobLogsPg.js"
@@ -80,10 +81,11 @@ interface WrittenEnd {
   readonly dead_reason: DeadReason | null
 }
 
-/** A job that was finalized, or a follow-up stored because its job died. */
+/** A job that was finalized, a follow-up stored because its job died, or a job whose follow-up cannot be stored. */
 type WrittenRow =
   | ({ readonly id: JobId; readonly queue: string; readonly kind: null } & WrittenEnd)
   | { readonly id: null; readonly queue: string; readonly kind: string; readonly status: "follow-up" }
+  | { readonly id: JobId; readonly queue: string; readonly kind: string; readonly status: "no follow-up" }
 
 const noLeases: EndedLeases = { leases: [], witnesses: [] }
 
@@ -202,6 +204,7 @@ export const make = (
     const became = new Map<JobId, WrittenEnd>()
     for (const row of rows) {
       if (row.status === "follow-up") tally.of(row.queue, row.kind).enqueued(1, now)
+      else if (row.status === "no follow-up") yield* FollowUpsPg.logUnsound([row.id])
       else became.set(row.id, row)
     }
     if (isSecondTry && became.size < ends.length) {

@@ -1,6 +1,5 @@
 import { Clock, Effect, Either } from "effect"
 import type { JobId } from "../core/Ids.js"
-import type { DeadReason } from "../core/StoredJob.js"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import type { Tally } from "../telemetry/Tally.js"
@@ -14,10 +13,12 @@ interface DueRow {
   readonly kind: string
   readonly version: number
   readonly payload: unknown
-  readonly dead_reason: DeadReason
-  readonly error: string | null
   readonly died_at: number
 }
+
+/** Reports dead jobs whose stored follow-up another program has written and no one can store. */
+export const logUnsound = (ids: ReadonlyArray<JobId>): Effect.Effect<void> =>
+  Effect.logError(`the follow-up of a dead job is invalid and was not stored: on_dead of ${ids.join(", ")}`)
 
 /** Makes follow-ups after the death of their job. Taking and storing are one transaction, so each is made once. */
 export const make = (
@@ -36,15 +37,14 @@ export const make = (
         )
         const faults: Array<{ readonly job: JobId; readonly reason: string }> = []
         for (const row of rows) {
-          const { death, dead_reason, died_at, error, job_id, kind, payload, version } = row
-          const made = compute({ kind, payload, version })
+          const { death, died_at, job_id } = row
+          const made = compute(row)
           if (Either.isRight(made)) {
-            const values = [job_id, death, dead_reason, error, JSON.stringify(made.right), died_at, now]
+            const values = [job_id, death, JSON.stringify(made.right), died_at, now]
             stored.push(...(yield* mapErrors(sql.unsafe<(typeof stored)[number]>(statements.storeFollowUp, values))))
           } else {
             faults.push({ job: job_id, reason: made.left })
-            const values = [job_id, death, kind, version, JSON.stringify(payload), dead_reason, error, died_at]
-            yield* mapErrors(sql.unsafe(statements.postponeFollowUp, [...values, now + followUpRetryMillis]))
+            yield* mapErrors(sql.unsafe(statements.postponeFollowUp, [job_id, death, now + followUpRetryMillis]))
           }
         }
         return faults

@@ -70,7 +70,7 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
     /** Deletes undo records of actions older than this. Returns the number of jobs. */
     readonly pruneUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
 
-    /** Deletes undo records that have data of a subject, and what was kept of its deleted jobs. */
+    /** Deletes undo records that have data of a subject, what was kept of its deleted jobs, and their follow-ups that are to be computed. */
     readonly eraseUndo: Erase
   }
 >() {}

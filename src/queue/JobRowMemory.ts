@@ -135,9 +135,6 @@ export const uniform = (row: JobRow): JobRow => ({
   batch: row.batch
 })
 
-/** After this many crashes the job is dead. */
-const crashesToPoison = 5
-
 const parsed = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 export const toStored = (row: JobRow, now: number): StoredJob => {
@@ -314,10 +311,10 @@ export const suspend = (
  */
 export const rescue = (row: JobRow, notUndone: string, now: number): JobRow => {
   const crashCount = row.crashCount + 1
-  const lastError = `process ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${crashesToPoison})`
+  const lastError = `process ${row.run?.pod} ended while this job ran (crash ${crashCount} of ${limits.crashes})`
   const crashed = { ...row, crashCount, lastError }
   const end = { counted: false, error: undefined, remember: "crashed" }
-  const isPoison = crashed.crashCount >= crashesToPoison
+  const isPoison = crashed.crashCount >= limits.crashes
   if (!isExecution(row) && (row.cancelRequestedAt !== undefined || isPoison)) {
     return die(crashed, { ...end, reason: row.cancelRequestedAt === undefined ? "poison" : "cancelled" }, now)
   }

@@ -124,13 +124,14 @@ const recover = (schema: string, stuck: string) => `
       lease = null, pod_id = null, heartbeat_at = null, updated_at = ${instant("$2")}
     from stuck where j.id = stuck.id
     returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.woken,
-      j.is_child, j.version, j.payload
+      j.is_child, j.version, j.payload, ${FollowUpSql.subjectOfDead}
   ), postponed as (${FollowUpSql.postponed(schema, "ended", "$2")}
   ), followed as (${FollowUpSql.followUps(schema, "ended", "$2")})
   select queue, kind, coalesce(dead_reason, 'rescued') as fate, count(*)::int as count,
     array_agg(id) filter (where status = 'dead' and ${isLinked("ended")}) as linked
   from ended group by 1, 2, 3
-  union all select queue, kind, 'follow-up', count(*)::int, null from followed group by 1, 2`
+  union all select queue, kind, 'follow-up', count(*)::int, null from followed group by 1, 2
+  union all select queue, kind, 'no follow-up', count(*)::int, array_agg(id) from ${FollowUpSql.unsound("ended")} group by 1, 2`
 
 export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
   j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, ${resultColumn}, j.progress, j.last_error,
@@ -205,11 +206,12 @@ export const make = (schema: string) => ({
     from lock_wait, e
     where j.id = e.id and j.lease = e.lease and not ($16::boolean and j.is_child is true)
     returning j.id, j.queue, j.kind, j.status, j.dead_reason, j.death_count, j.on_dead, j.last_error, j.version,
-      case when ${FollowUpSql.isComputed("j.on_dead")} then j.payload end as payload
+      case when ${FollowUpSql.isComputed("j.on_dead")} then j.payload end as payload, ${FollowUpSql.subjectOfDead}
   ), postponed as (${FollowUpSql.postponed(schema, "ended", "$10")}
   ), followed as (${FollowUpSql.followUps(schema, "ended", "$10")})
   select id, queue, null as kind, status, dead_reason from ended
-  union all select null, queue, kind, 'follow-up', null from followed`),
+  union all select null, queue, kind, 'follow-up', null from followed
+  union all select id, queue, kind, 'no follow-up', null from ${FollowUpSql.unsound("ended")}`),
 
   /** A row that another transaction has locked keeps its heartbeat. The lease row says instead that its pod lives. */
   heartbeat: hot(`

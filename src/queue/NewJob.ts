@@ -170,6 +170,7 @@ export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | u
     at("queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
     at("version", faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
     at("attempts", faultOfWhole(followUp.attempts, 1, limits.attempts)) ??
+    at("priority", faultOfPriority(followUp.priority ?? 0)) ??
     at("payload", followUp.payload === undefined ? "must be a JSON value" : undefined)
   return fault === undefined ? undefined : [`${field}.${fault[0]}`, fault[1]]
 }

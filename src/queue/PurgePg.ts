@@ -8,8 +8,8 @@ import * as SqlArrays from "./SqlArrays.js"
 import type { Queues } from "./settings/QueueSettings.js"
 import * as QueueSql from "./settings/QueueSql.js"
 
-/** Rows per statement: large enough to be efficient, small enough to be short. */
-const batch = 5_000
+/** Rows per maintenance statement: large enough to be efficient, small enough to be short. */
+export const maintenanceBatch = 5_000
 
 /**
  * After a full batch the purge sleeps this many times the duration of the batch, so that it does not compete with jobs.
@@ -39,7 +39,7 @@ export const make = (
   const purgeBatch = (group: RetentionClass, from: number, until: number): Effect.Effect<number, DatabaseError> =>
     transaction(
       Effect.gen(function* () {
-        const range = [group.status, from, until, SqlArrays.ofTexts(group.queues), group.onlyThese, batch]
+        const range = [group.status, from, until, SqlArrays.ofTexts(group.queues), group.onlyThese, maintenanceBatch]
         const gone = yield* mapErrors(sql.unsafe<{ id: string }>(statements.purge, range))
         if (gone.length > 0) yield* mapErrors(sql.unsafe(statements.purgeLogs, [gone.map(({ id }) => id)]))
         return gone.length
@@ -59,15 +59,15 @@ export const make = (
   ) =>
     Effect.gen(function* () {
       const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(group.keepFor)
-      const from = memory.from(group)
+      const from = memory.from(group, until)
       let sum = 0
       for (;;) {
         const [took, count] = yield* Effect.timed(retrying(fenced(purgeBatch(group, from, until), fence)))
         sum += count
-        if (count < batch) break
+        if (count < maintenanceBatch) break
         yield* Effect.sleep(Duration.times(took, restFactor))
       }
-      memory.done(group, until, all)
+      memory.done(group, from, until, all)
       return sum
     })
 
@@ -75,10 +75,10 @@ export const make = (
   const purgeTurns = <E>(fence: Effect.Effect<void, E> | undefined) =>
     Effect.gen(function* () {
       const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(turnsAreKeptFor)
-      let last: TurnsSeen = { seen: batch, queue: "", key: "" }
-      while (last.seen === batch) {
+      let last: TurnsSeen = { seen: maintenanceBatch, queue: "", key: "" }
+      while (last.seen === maintenanceBatch) {
         const place = [last.queue ?? "", last.key ?? ""]
-        const statement = mapErrors(sql.unsafe<TurnsSeen>(turns, [...place, until, batch]))
+        const statement = mapErrors(sql.unsafe<TurnsSeen>(turns, [...place, until, maintenanceBatch]))
         const rows: ReadonlyArray<TurnsSeen> = yield* retrying(fenced(statement, fence))
         last = rows[0] ?? { seen: 0, queue: null, key: null }
       }
@@ -89,9 +89,9 @@ export const make = (
     Effect.gen(function* () {
       const until = (yield* Clock.currentTimeMillis) - Duration.toMillis(doneRetention)
       for (;;) {
-        const statement = mapErrors(sql.unsafe<{ changed: number }>(statements.purgeEarly, [until, batch]))
+        const statement = mapErrors(sql.unsafe<{ changed: number }>(statements.purgeEarly, [until, maintenanceBatch]))
         const [row] = yield* retrying(fenced(statement, fence))
-        if ((row?.changed ?? 0) < batch) return
+        if ((row?.changed ?? 0) < maintenanceBatch) return
       }
     })
 

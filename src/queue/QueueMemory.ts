@@ -183,10 +183,21 @@ const recoverAll = (
   return recovered
 }
 
+/** In memory the routes need no query. */
+const queueOf = (routes: typeof Routes.Routes.Service): Routes.Decide => routes.cached() ?? (() => undefined)
+
+/** The end with the queue of the follow-up that the code of its kind computed. */
+const routedEnd = (attempt: AttemptEnd, routes: typeof Routes.Routes.Service): AttemptEnd => {
+  const { end } = attempt
+  if (end._tag !== "Dead" || end.followUp?.routed !== true) return attempt
+  return { ...attempt, end: { ...end, followUp: Routes.routedFollowUp(end.followUp, queueOf(routes)) } }
+}
+
 const makeDueFollowUps = (
   table: Table,
   kinds: ReadonlyArray<string>,
   compute: Parameters<(typeof Queue.Service)["makeFollowUps"]>[1],
+  routes: typeof Routes.Routes.Service,
   now: number
 ): MadeFollowUps => {
   const failed: Array<MadeFollowUps["failed"][number]> = []
@@ -200,7 +211,8 @@ const makeDueFollowUps = (
       continue
     }
     table.dueFollowUps.delete(key)
-    const row = followUp({ ...dead, onDead: JSON.stringify(computed.right) }, dead.finishedAt ?? now, now)
+    const onDead = JSON.stringify(Routes.routedFollowUp(computed.right, queueOf(routes)))
+    const row = followUp({ ...dead, onDead }, dead.finishedAt ?? now, now)
     if (row === undefined) continue
     table.put(row)
     table.tally.of(row.queue, row.kind).enqueued(1, now)
@@ -247,9 +259,10 @@ const make = (
       // A retry reuses the timestamp of the first try to recognize what that try wrote.
       const firstTry = firstTries.get(ends)
       const { current, superseded } = withoutSuperseded(ends)
+      const routed = current.map((end) => routedEnd(end, routes))
       const wasWritten = (end: AttemptEnd, at: number) =>
         at === firstTry || (end.unanswered !== undefined && at === firstTries.get(end.unanswered))
-      const movedOn = finalizeAll(table, tables, workflows, logs, current, firstTry ?? now, wasWritten)
+      const movedOn = finalizeAll(table, tables, workflows, logs, routed, firstTry ?? now, wasWritten)
       firstTries.set(ends, firstTry ?? now)
       return superseded.map(({ id }) => id).concat(movedOn)
     }),
@@ -311,7 +324,7 @@ const make = (
     }),
   makeFollowUps: (kinds, compute) =>
     table
-      .atomically((now) => makeDueFollowUps(table, kinds, compute, now))
+      .atomically((now) => makeDueFollowUps(table, kinds, compute, routes, now))
       .pipe(Effect.zipLeft(idleUntil(() => Math.min(...[...table.dueFollowUps.values()].map(({ dueAt }) => dueAt))))),
   purge: (doneRetention, fence) =>
     Effect.flatMap(Effect.zipRight(fence ?? Effect.void, queues.all), (settings) =>

@@ -2,7 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import { Clock, Context, Duration, Effect, Layer, Option, Schema } from "effect"
 import { ChangeWatch, perClock, steadyNow } from "../core/ChangeWatch.js"
 import { type JobId, type Lease, makeGenerator, type PodId } from "../core/Ids.js"
-import { DeadReason } from "../core/StoredJob.js"
+import { DeadReason, limits } from "../core/StoredJob.js"
 import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors, retryContention } from "../database/DatabaseError.js"
 import { Hints } from "../database/Hints.js"
@@ -54,14 +54,8 @@ import * as JobDiagnosisPg from "./why/JobDiagnosisPg.js"
 import * as CountedEnds from "./workflow/CountedEnds.js"
 import * as WorkflowsPg from "./workflow/WorkflowsPg.js"
 
-/** Rows per maintenance statement: large enough to be efficient, small enough to be short. */
-const maintenanceBatch = 5_000
-
 /** Interval between scans for running jobs that have no lease row. */
 const thoroughEvery = Duration.toMillis("1 hour")
-
-/** A job with this many crashes is quarantined. */
-const poisonAt = 5
 
 /** Jobs of a queue and kind that were recovered, and what happened to them. */
 interface RecoveredRow {
@@ -69,7 +63,7 @@ interface RecoveredRow {
   readonly kind: string
   readonly fate: string
   readonly count: number
-  /** Dead jobs whose end an execution may wait for. */
+  /** Dead jobs whose end an execution may wait for, or whose follow-up is invalid. */
   readonly linked: ReadonlyArray<JobId> | null
 }
 
@@ -183,12 +177,13 @@ const make = Effect.gen(function* () {
   const recoverBatch = (statement: string, ...[which, ...more]: readonly [unknown, ...ReadonlyArray<unknown>]) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
+      const isUnsound = ({ fate }: RecoveredRow) => fate === "no follow-up"
       const [rows, woken] = yield* database.transaction(
         Effect.gen(function* () {
           const recovered = yield* mapErrors(
-            sql.unsafe<RecoveredRow>(statement, [which, now, maintenanceBatch, poisonAt, ...more])
+            sql.unsafe<RecoveredRow>(statement, [which, now, PurgePg.maintenanceBatch, limits.crashes, ...more])
           )
-          const ended = recovered.flatMap(({ linked }) => linked ?? [])
+          const ended = recovered.flatMap((row) => (isUnsound(row) ? [] : (row.linked ?? [])))
           const isNotUndone = ({ fate }: RecoveredRow) => fate === "not_undone"
           yield* counted.nameNotUndone(recovered.filter(isNotUndone).flatMap(({ linked }) => linked ?? []))
           return [recovered, yield* counted.count(ended, now)] as const
@@ -200,6 +195,8 @@ const make = Effect.gen(function* () {
         else if (fate === "follow-up") counters.enqueued(count, now)
         else if (isDeadReason(fate)) counters.died(count, fate, now)
       }
+      const unsound = rows.flatMap((row) => (isUnsound(row) ? (row.linked ?? []) : []))
+      if (unsound.length > 0) yield* FollowUpsPg.logUnsound(unsound)
       const count = (fate: string) => rows.filter((row) => row.fate === fate).reduce((sum, row) => sum + row.count, 0)
       const recovered = {
         rescued: count("rescued"),
@@ -220,7 +217,7 @@ const make = Effect.gen(function* () {
           poisoned: sum.poisoned + batch.poisoned,
           cancelled: sum.cancelled + batch.cancelled
         }
-        if (batch.rescued + batch.poisoned + batch.cancelled < maintenanceBatch) return sum
+        if (batch.rescued + batch.poisoned + batch.cancelled < PurgePg.maintenanceBatch) return sum
       }
     })
 

@@ -48,24 +48,32 @@ export const covers = (
 /** A finish time is set before its commit, so the last minute is read again. */
 const overlap = Duration.toMillis("1 minute")
 
+/**
+ * How often everything is read again. An undo, a move from another cell or a commit that took long stores jobs that had finished
+ * before.
+ */
+const thoroughEvery = Duration.toMillis("1 day")
+
 /** Remembers how far each class has been purged. */
 export class RetentionMemory {
-  private readonly lookedThrough = new Map<string, number>()
+  /** Until when, and until when at the last time that everything was read. */
+  private readonly lookedThrough = new Map<string, { readonly until: number; readonly thorough: number }>()
 
   private keyOf(group: RetentionClass): string {
     return JSON.stringify([group.status, group.queues, group.onlyThese, Duration.toMillis(group.keepFor)])
   }
 
-  /** Start of the range to read, in epoch milliseconds. */
-  from(group: RetentionClass): number {
+  /** Start of the range to read until `until`, in epoch milliseconds. */
+  from(group: RetentionClass, until: number): number {
     const last = this.lookedThrough.get(this.keyOf(group))
-    return last === undefined ? 0 : Math.max(0, last - overlap)
+    return last === undefined || until - last.thorough >= thoroughEvery ? 0 : Math.max(0, last.until - overlap)
   }
 
-  /** Marks everything that finished before `until` as purged. Drops classes that no longer exist. */
-  done(group: RetentionClass, until: number, all: ReadonlyArray<RetentionClass>): void {
+  /** Marks everything that finished between `from` and `until` as purged. Drops classes that no longer exist. */
+  done(group: RetentionClass, from: number, until: number, all: ReadonlyArray<RetentionClass>): void {
     const living = new Set(all.map((other) => this.keyOf(other)))
     for (const key of this.lookedThrough.keys()) if (!living.has(key)) this.lookedThrough.delete(key)
-    this.lookedThrough.set(this.keyOf(group), until)
+    const last = this.lookedThrough.get(this.keyOf(group))
+    this.lookedThrough.set(this.keyOf(group), { until, thorough: from === 0 ? until : (last?.thorough ?? until) })
   }
 }

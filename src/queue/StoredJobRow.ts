@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Option, Schema } from "effect"
 import type { BatchId, JobId } from "../core/Ids.js"
 import { showableInstant } from "../core/Storable.js"
 import {
@@ -50,7 +50,11 @@ export interface StoredJobRow {
 }
 
 const decodeHistory = Schema.decodeUnknownSync(Schema.Array(HistoryEntry))
-const decodeFollowUp = Schema.decodeUnknownSync(FollowUp)
+const decodeFollowUp = Schema.decodeUnknownOption(FollowUp)
+
+/** The follow-up, unless another program has written one that no one can store. */
+export const followUpOf = (stored: unknown) =>
+  stored === null || stored === computed ? undefined : Option.getOrUndefined(decodeFollowUp(stored))
 
 /** A row written by other programs may contain `infinity`, which is not a valid date here. */
 const instant = (millis: number | null) => (millis === null ? undefined : showableInstant(millis))
@@ -82,7 +86,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     heartbeatAt: instant(row.heartbeat_at),
     finishedAt: instant(row.finished_at),
     cancelRequestedAt: instant(row.cancel_requested_at),
-    onDead: row.on_dead === null || row.on_dead === computed ? undefined : decodeFollowUp(row.on_dead),
+    onDead: followUpOf(row.on_dead),
     result: row.result?.[0],
     progress: row.progress ?? undefined,
     lastError,

@@ -43,7 +43,7 @@ export const uniform = (row: ScheduleRow): ScheduleRow => ({
   removedAt: row.removedAt
 })
 
-/** An operator's edit. Absent fields stay unchanged; `null` resets a field to the kind's default. */
+/** An operator's edit. Absent fields stay unchanged; `null` resets a field to the kind's default, or to no subject. */
 export interface ScheduleEdit {
   readonly kind?: string | undefined
   readonly payload?: unknown
@@ -54,7 +54,7 @@ export interface ScheduleEdit {
   readonly paused?: boolean | undefined
   readonly queue?: string | null | undefined
   readonly attempts?: number | null | undefined
-  readonly subject?: SubjectDigest | undefined
+  readonly subject?: SubjectDigest | null | undefined
 }
 
 const fields: ReadonlyArray<ScheduleField> = [
@@ -157,7 +157,7 @@ export const edited = (
     timezone: edit.timezone ?? row.timezone,
     queue: edit.queue === undefined ? row.queue : (edit.queue ?? undefined),
     attempts: edit.attempts === undefined ? row.attempts : (edit.attempts ?? undefined),
-    subject: edit.subject ?? row.subject,
+    subject: edit.subject === undefined ? row.subject : (edit.subject ?? undefined),
     overlap: edit.overlap ?? row.overlap,
     missed: edit.missed ?? row.missed,
     paused: edit.paused ?? row.paused

@@ -91,7 +91,7 @@ const logOf = (fields: object): HandlerLog => {
 
 /** Handlers of `nightshift/client` may call these, which need a connection to the database. */
 const absent = Object.fromEntries(
-  ["progress", "enqueue", "acquire", "refused"].map((name) => [
+  ["progress", "enqueue", "publish", "acquire", "refused"].map((name) => [
     name,
     () => Promise.reject(new Error(`${name}() is not available in a function: it needs a connection to the database.`))
   ])

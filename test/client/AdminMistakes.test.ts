@@ -52,6 +52,7 @@ describe("a mistake in a call is reported by it", () => {
       for (const [begins, call] of Object.entries(calls)) {
         expect(await refused(() => call(5 as never))).toBe(`${begins} gets must be a string, got 5.`)
         expect(await refused(() => call(undefined as never))).toBe(`${begins} gets must be a string, got undefined.`)
+        expect(await refused(() => call("" as never))).toBe(`${begins} gets must not be empty.`)
       }
     }
   })

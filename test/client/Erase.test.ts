@@ -1,7 +1,11 @@
+import { Effect, Schema } from "effect"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { event, InvalidOptionError, JobStateError, job, on, workflow } from "../../src/client/index.js"
 import { digestOf } from "../../src/database/SubjectText.js"
+import * as Event from "../../src/handlers/Event.js"
+import { Events } from "../../src/queue/events/Events.js"
+import { TestShift } from "../../src/testing/effect.js"
 import { testShift } from "../../src/testing/index.js"
 
 const Named = z.object({ name: z.string() })
@@ -52,5 +56,35 @@ describe("the subject of a job", () => {
     // @ts-expect-error no such option
     await expect(shift.erase(subject, { force: true })).rejects.toThrow(InvalidOptionError)
     await expect(shift.erase("")).rejects.toThrow("subject must")
+  })
+})
+
+describe("the subject of a schedule", () => {
+  it("is replaced by put, also by none, and kept by other changes", async () => {
+    await using shift = await testShift({ handlers: [greet.handle(async () => {})] })
+    const daily = (subject?: string) =>
+      shift.schedules.put(greet.schedule("daily", { payload: { name: "all" }, cron: "@daily", subject }))
+    const erased = async () => (await shift.erase("customer:42")).erased.schedules
+    await daily("customer:42")
+    await daily()
+    expect(await erased()).toBe(0)
+    expect((await shift.schedules.get("daily")).payload).toEqual({ name: "all" })
+    await daily("customer:42")
+    await shift.schedules.pause("daily")
+    expect(await erased()).toBe(1)
+  })
+})
+
+describe("the subject of an event", () => {
+  it("is stored if the event is published with Effect", async () => {
+    const Paid = Event.make("paid", Schema.Struct({ name: Schema.String }))
+    const stored = Effect.gen(function* () {
+      yield* Paid.publish({ name: "Ada" }, { subject: "customer:42" })
+      const events = yield* Events
+      return yield* events.erase(digestOf("customer:42"), "count")
+    })
+    expect(
+      await Effect.runPromise(Effect.provide(stored, TestShift.layer<never>({ handlers: [], queues: ["default"] })))
+    ).toBe(1)
   })
 })

@@ -150,6 +150,7 @@ describe("a mistake in a call is reported by it", () => {
         const call = shift[method] as (id: unknown) => Promise<unknown>
         expect(await refused(() => call("nope"))).toBe('There is no job "nope": a job id must be a UUID.')
         expect(await refused(() => call(undefined))).toBe(`The id that ${method} gets must be a string, got undefined.`)
+        expect(await refused(() => call(""))).toBe(`The id that ${method} gets must not be empty.`)
         await expect(call("0198C0DE-0000-7000-8000-000000000000")).rejects.toBeInstanceOf(JobNotFoundError)
       }
     }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Effect } from "effect"
+import { ConfigProvider, Effect, Option } from "effect"
 import { problems } from "../../src/core/Setting.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 
@@ -24,5 +24,27 @@ describe("DATABASE_SCHEMA", () => {
         const error = yield* Effect.flip(read(name))
         expect(problems(error).join()).toMatch(/DATABASE_SCHEMA.*at most 56.*not a reserved SQL word/)
       })
+  )
+})
+
+describe("NIGHTSHIFT_EMBEDDED", () => {
+  it.effect.each([
+    ["true", true],
+    ["false", false]
+  ] as const)("%s: other databases are ignored: %s", ([embedded, areIgnored]) =>
+    Effect.gen(function* () {
+      const { listenUrl, readUrl } = yield* Effect.provide(DatabaseConfig, DatabaseConfig.layer)
+      expect([listenUrl, readUrl].map(Option.isNone)).toEqual([areIgnored, areIgnored])
+    }).pipe(
+      Effect.withConfigProvider(
+        ConfigProvider.fromMap(
+          new Map([
+            ["NIGHTSHIFT_EMBEDDED", embedded],
+            ["DATABASE_LISTEN_URL", "postgres://one/app"],
+            ["DATABASE_READ_URL", "postgres://two/app"]
+          ])
+        )
+      )
+    )
   )
 })

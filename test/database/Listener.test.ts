@@ -1,5 +1,17 @@
 import { describe, expect, it } from "@effect/vitest"
-import { ConfigProvider, Context, Effect, Layer, Option, Queue, Schedule, type Scope } from "effect"
+import {
+  ConfigProvider,
+  Context,
+  Deferred,
+  Effect,
+  Layer,
+  Logger,
+  LogLevel,
+  Option,
+  Queue,
+  Schedule,
+  type Scope
+} from "effect"
 import type pg from "pg"
 import * as AdvisoryLock from "../../src/database/AdvisoryLock.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
@@ -89,6 +101,24 @@ describe("Listener", () => {
       held.release()
       yield* untilTag(jobs, "Resumed")
       expect(yield* listener.connected).toBe(true)
+    }).pipe(Effect.provide(TestDatabase.layerEmpty))
+  )
+
+  it.scopedLive("warns if it listens on another database, and is not connected", () =>
+    Effect.gen(function* () {
+      const config = yield* DatabaseConfig
+      const warned = yield* Deferred.make<string>()
+      const logger = Logger.make(({ logLevel, message }) => {
+        if (logLevel === LogLevel.Warning) Deferred.unsafeDone(warned, Effect.succeed(String(message)))
+      })
+      const elsewhere = { ...config, listenUrl: Option.some(yield* TestDatabase.empty) }
+      const services = yield* Layer.fresh(Listener.layer).pipe(
+        Layer.provide(Layer.succeed(DatabaseConfig, elsewhere)),
+        Layer.provide(Logger.replace(Logger.defaultLogger, logger)),
+        Layer.build
+      )
+      expect(yield* Deferred.await(warned)).toContain("DATABASE_LISTEN_URL leads to another database")
+      expect(yield* Context.get(services, Listener.Listener).connected).toBe(false)
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 

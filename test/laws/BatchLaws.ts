@@ -100,6 +100,21 @@ export const batchLaws = (law: Law): void => {
     })
   )
 
+  law("counts a job that is added again, or twice, once", (line) =>
+    Effect.gen(function* () {
+      const { batch } = yield* batchOf(line, 1)
+      const again = [line.job({ id: yield* line.newId })]
+      for (let time = 1; time <= 2; time += 1) {
+        yield* line.batches.add(batch.id, again)
+        expect(yield* line.batches.get(batch.id)).toMatchObject({ total: 2, counts: { unfinished: 2, deleted: 0 } })
+      }
+      const twice = line.job({ id: yield* line.newId })
+      const jobs = [twice, ...Array.from({ length: 999 }, () => line.job()), twice]
+      const { counts, total } = (yield* line.batches.create({ jobs })).batch
+      expect({ total, counts }).toMatchObject({ total: 1000, counts: { unfinished: 1000, deleted: 0 } })
+    })
+  )
+
   law("stays closed when one of its jobs is requeued", (line) =>
     Effect.gen(function* () {
       const { batch } = yield* batchOf(line, 1)
@@ -141,9 +156,11 @@ export const batchLaws = (law: Law): void => {
       const error = yield* Effect.flip(line.batches.create({ jobs, followUp: followUp(line) }))
       expect(error).toMatchObject({ _tag: "InvalidJob", index: 1_200, field: "priority" })
       expect(yield* line.all()).toEqual([])
-      const bad = { ...followUp(line), queue: "no spaces allowed" }
-      const refused = yield* Effect.flip(line.batches.create({ jobs: [line.job()], followUp: bad }))
-      expect(refused).toMatchObject({ _tag: "InvalidBatch", field: "followUp.queue" })
+      for (const [field, value] of Object.entries({ queue: "no spaces allowed", priority: 100_000 })) {
+        const bad = { ...followUp(line), [field]: value }
+        const refused = yield* Effect.flip(line.batches.create({ jobs: [line.job()], followUp: bad }))
+        expect(refused).toMatchObject({ _tag: "InvalidBatch", field: `followUp.${field}` })
+      }
       expect(yield* line.all()).toEqual([])
     })
   )

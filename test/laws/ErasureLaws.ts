@@ -1,6 +1,7 @@
 import { expect } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Effect, Either, Option } from "effect"
 import { ownSubject } from "../../src/core/OwnSubject.js"
+import { computed } from "../../src/core/StoredJob.js"
 import { subjectOf } from "../../src/core/Subject.js"
 import { digestOf, type Erase } from "../../src/database/SubjectText.js"
 import { End } from "../../src/queue/AttemptEnd.js"
@@ -78,6 +79,56 @@ export const erasureLaws = (law: Law): void => {
       yield* line.end(run, ends.dead)
       const followUp = (yield* line.all()).find(({ kind }) => kind === "notify")
       expect(followUp?.meta).toMatchObject({ follows: run.id, subjectDigest: digestIn(line) })
+    })
+  )
+
+  law(
+    "a follow-up that is computed after its job was deleted has its subject, and none is made after an erasure",
+    (line) =>
+      Effect.gen(function* () {
+        const kind = `${line.name}.computed`
+        const make = line.queue.makeFollowUps([kind], ({ payload }) =>
+          Either.right({ kind: "notify", version: 1, queue: line.name, payload, attempts: 1 })
+        )
+        const removed = Effect.gen(function* () {
+          const run = yield* line.run({ kind, subject: subjectIn(line), payload: marker, onDead: computed })
+          yield* line.end(run, ends.dead)
+          yield* line.jobAdmin.remove(run.id)
+          return run.id
+        })
+        const id = yield* removed
+        expect(yield* make).toEqual({ made: 1, failed: [] })
+        const [followUp] = yield* line.all()
+        expect(followUp?.meta).toMatchObject({ follows: id, subjectDigest: digestIn(line) })
+        yield* line.jobAdmin.remove(followUp?.id ?? id)
+        yield* removed
+        expect(yield* line.jobAdmin.eraseUndo(digestIn(line), "count")).toBe(1)
+        expect(yield* all(line, line.jobAdmin.eraseUndo)).toBe(1)
+        expect(yield* make).toEqual({ made: 0, failed: [] })
+      })
+  )
+
+  law("a job whose payload is replaced has the subject of the new payload", (line) =>
+    Effect.gen(function* () {
+      const [old, own] = [`${subjectIn(line)} before`, subjectIn(line)]
+      const dedupe = { key: line.name, replace: true }
+      const id = yield* line.put({ subject: old, dedupe, meta: { order: 7 } })
+      const plain = yield* line.put({ dedupe: { key: `${line.name} plain`, replace: true } })
+      const held = (subject: string) =>
+        Effect.map(line.erasure.unfinished(digestOf(subject), 10), (jobs) => jobs.map((job) => job.id))
+      const replace = (subject: string | undefined) => line.queue.enqueue([line.job({ subject, dedupe })])
+      yield* replace(own)
+      expect(yield* held(old)).toEqual([])
+      expect(yield* held(own)).toEqual([id])
+      expect((yield* line.search.get(id)).meta).toEqual({ order: 7, subjectDigest: digestOf(own) })
+      yield* replace(undefined)
+      expect(yield* held(own)).toEqual([])
+      expect((yield* line.search.get(id)).meta).toEqual({ order: 7 })
+      const more = { key: `${line.name} plain`, replace: true }
+      yield* line.queue.enqueue([line.job({ subject: own, dedupe: more })])
+      expect(yield* held(own)).toEqual([plain])
+      yield* line.queue.enqueue([line.job({ dedupe: more })])
+      expect((yield* line.search.get(plain)).meta).toBeUndefined()
     })
   )
 

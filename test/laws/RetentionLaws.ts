@@ -60,6 +60,23 @@ export const retentionLaws = (law: Law): void => {
     })
   )
 
+  law("a job that an undo restores after its age is deleted within a day", (line) =>
+    Effect.gen(function* () {
+      yield* line.queues.declare([line.name])
+      yield* line.queues.change(line.name, { retainDone: Duration.minutes(10) })
+      const id = yield* over(line, ends.done)
+      const act = yield* line.newId
+      yield* line.jobAdmin.recordingUndo(act).remove(id)
+      yield* line.advance("20 minutes")
+      yield* line.queue.purge(usual)
+      yield* line.jobAdmin.undo(id, act)
+      expect(yield* stands(line, id)).toBe(true)
+      yield* line.advance("1 day")
+      yield* line.queue.purge(usual)
+      expect(yield* stands(line, id)).toBe(false)
+    })
+  )
+
   law("purges nothing when the fence refuses, and everything when it agrees", (line) =>
     Effect.gen(function* () {
       const old = yield* line.end(yield* line.run(), ends.done)

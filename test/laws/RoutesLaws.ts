@@ -1,5 +1,7 @@
 import { expect } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Either } from "effect"
+import { computed } from "../../src/core/StoredJob.js"
+import { End } from "../../src/queue/AttemptEnd.js"
 import type { Law, Line } from "./Line.js"
 
 /** The queue of a job of this kind that names none. */
@@ -44,6 +46,27 @@ export const routesLaws = (law: Law): void => {
       ])
       const queues = yield* Effect.forEach(answers, ({ id }) => Effect.map(line.search.get(id), ({ queue }) => queue))
       expect(queues).toEqual(["far", line.name, line.name])
+    })
+  )
+
+  law("follow-ups that code computes follow the routes, with the death and later", (line) =>
+    Effect.gen(function* () {
+      const [kind, far] = [`${line.name}.dying`, `${line.name}-far`]
+      const followUp = {
+        kind: `${line.name}.alert`,
+        version: 1,
+        queue: "default",
+        payload: 1,
+        attempts: 1,
+        routed: true
+      }
+      yield* line.routes.register({ [`${line.name}.alert`]: far })
+      for (const known of [followUp, undefined]) {
+        const dead = End.Dead({ reason: "rejected", counted: true, error: "no", followUp: known })
+        yield* line.end(yield* line.run({ kind, onDead: computed }), dead)
+      }
+      yield* line.queue.makeFollowUps([kind], () => Either.right(followUp))
+      expect((yield* line.all(far)).map((job) => job.kind)).toEqual([followUp.kind, followUp.kind])
     })
   )
 

@@ -2,6 +2,7 @@ import { expect } from "@effect/vitest"
 import { Deferred, Effect, Option } from "effect"
 import { digestOf } from "../../src/database/SubjectText.js"
 import type { ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.js"
+import type { ScheduleEdit } from "../../src/schedule/StoredSchedule.js"
 import { hour, type Law } from "./SchedulePlan.js"
 
 export const operatorLaws = (law: Law) => {
@@ -50,6 +51,19 @@ export const operatorLaws = (law: Law) => {
       yield* plan.schedules.declare([code])
       expect(yield* Effect.flip(plan.schedules.get(code.name))).toMatchObject({ _tag: "ScheduleNotFound" })
       yield* plan.schedules.get(plan.name("other"))
+    })
+  )
+
+  law("an edit keeps the subject, replaces it or resets it", (plan) =>
+    Effect.gen(function* () {
+      const [first, second] = [digestOf("first"), digestOf("second")]
+      const { name } = yield* plan.schedules.create(plan.hourly({ subject: first }))
+      const subjectAfter = (edit: ScheduleEdit) =>
+        Effect.map(plan.schedules.edit(name, edit), ({ after }) => after.subject)
+      expect(yield* subjectAfter({ cron: "@daily" })).toBe(first)
+      expect(yield* subjectAfter({ subject: second })).toBe(second)
+      expect(yield* subjectAfter({ subject: null })).toBeUndefined()
+      expect((yield* plan.schedules.get(name)).subject).toBeUndefined()
     })
   )
 

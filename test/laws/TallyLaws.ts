@@ -1,5 +1,5 @@
 import { expect, layer as withLayer } from "@effect/vitest"
-import { Clock, Effect, Layer } from "effect"
+import { Clock, Effect, Layer, Option } from "effect"
 import { type AttemptEnd, End, type NextStatus } from "../../src/queue/AttemptEnd.js"
 import { type JobCounts, noCounts } from "../../src/telemetry/BucketCount.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
@@ -129,6 +129,18 @@ const laws = (law: Law) => {
       yield* counted(line)
       yield* line.jobAdmin.cancel(running)
       expect(yield* counted(line)).toEqual(noCounts)
+    })
+  )
+
+  law("jobs that an operation cancels are counted, those that run when they end", (line) =>
+    Effect.gen(function* () {
+      const running = yield* line.run()
+      const ids = [running.id, ...(yield* Effect.replicateEffect(line.put(), 3))]
+      yield* counted(line)
+      yield* nextMinute(line)
+      const { id } = yield* line.operations.begin({ action: "cancel", who: "law", target: { ids } })
+      while (Option.getOrUndefined(yield* line.operations.step(id))?.status === "running");
+      expect(yield* counted(line)).toEqual({ ...noCounts, cancelled: 3 })
     })
   )
 

@@ -6,6 +6,7 @@ import * as Listener from "../../src/database/Listener.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
@@ -28,6 +29,71 @@ layer(house, { excludeTestServices: true })("a finalize in the caller's transact
         return yield* queue.finalize([{ ...run, end: End.Done({ result: undefined }) }])
       })
       expect(yield* Effect.flip(transaction(written))).toMatchObject({ sqlState: "40001" })
+    })
+  )
+})
+
+layer(house, { excludeTestServices: true })("a follow-up that another program has written", (it) => {
+  it.scoped("keeps no other job from ending or from being rescued", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const queue = yield* Queue
+      const pod = (yield* makeGenerator).pod(0)
+      const followUp = { kind: "alert", queue: "alerts", version: 1, attempts: 3, payload: 1 }
+      const bad = [
+        null,
+        1,
+        {},
+        [followUp],
+        { ...followUp, version: "x" },
+        { ...followUp, version: [1] },
+        { ...followUp, queue: null }
+      ]
+      const unsound = [
+        ...bad,
+        { ...followUp, attempts: 1e9 },
+        { ...followUp, attempts: 1.5 },
+        { ...followUp, priority: "high" }
+      ]
+      const sound = [
+        { ...followUp, priority: 100_000 },
+        { ...followUp, priority: -1e300 },
+        { ...followUp, priority: 1.5 },
+        followUp
+      ]
+      for (const name of ["ended", "rescued"]) {
+        yield* queue.enqueue(
+          Array.from([...unsound, ...sound, undefined], () => ({
+            kind: "test",
+            version: 1,
+            queue: name,
+            payload: {},
+            attempts: 5
+          }))
+        )
+        const runs = yield* queue.claim({ queue: name, pod, limit: 100 })
+        for (const [n, onDead] of [...unsound, ...sound].entries())
+          yield* sql`update nightshift.job set crash_count = 4, on_dead = ${JSON.stringify(onDead)}::jsonb where id = ${runs[n]?.id ?? ""}`
+        const dead = End.Dead({ reason: "rejected", counted: true, error: "no" })
+        if (name === "ended") expect(yield* queue.finalize(runs.map((run) => ({ ...run, end: dead })))).toEqual([])
+        else
+          expect(yield* queue.recoverOrphaned([pod])).toMatchObject({
+            poisoned: sound.length + unsound.length,
+            rescued: 1
+          })
+      }
+      const states = sql`select queue, status, count(*)::int as jobs from nightshift.job where kind = 'test' group by 1, 2 order by 1, 2`
+      expect(yield* states).toEqual([
+        { queue: "ended", status: "dead", jobs: 15 },
+        { queue: "rescued", status: "dead", jobs: 14 },
+        { queue: "rescued", status: "pending", jobs: 1 }
+      ])
+      const { jobs } = yield* (yield* JobSearch).list({ queue: "ended" }, { limit: 100 })
+      expect(jobs).toHaveLength(15)
+      const stored = yield* sql<{ priority: number }>`select priority from nightshift.job where queue = 'alerts'`
+      expect(stored.map(({ priority }) => priority).toSorted((a, b) => a - b)).toEqual([
+        -32_768, -32_768, 0, 0, 2, 2, 32_767, 32_767
+      ])
     })
   )
 })

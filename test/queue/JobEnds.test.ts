@@ -254,6 +254,22 @@ layer(TestDatabase.layer, { excludeTestServices: true })("callers that wait for 
     })
   )
 
+  it.scoped("of a row that cannot be read fail alone", () =>
+    Effect.gen(function* () {
+      const own = yield* process({ first: 20, most: 20, maxWithoutNotifications: 20 })
+      const { sql } = yield* Database
+      const ids = yield* stored(own.queue, "unreadable", 2)
+      yield* sql`update nightshift.job set status = 'done', finished_at = 'epoch',
+        history = case when id = ${ids[0] ?? ""} then '[{"attempt": "first"}]'::jsonb end where queue = 'unreadable'`
+      const reads = yield* readsOfEnds
+      const [bad, good] = yield* Effect.forEach(ids, (id) => Effect.fork(Effect.exit(own.search.await(id))))
+      if (bad === undefined || good === undefined) return yield* Effect.dieMessage("two were stored")
+      expect(Exit.isSuccess(yield* Fiber.join(good))).toBe(true)
+      expect(yield* Fiber.join(bad)).toMatchObject({ _tag: "Failure", cause: { _tag: "Die" } })
+      expect(yield* reads).toBeLessThan(10)
+    })
+  )
+
   it.scoped("share one query per poll without notifications, and learn of ends without a worker", () =>
     Effect.gen(function* () {
       const caller = yield* process({ first: 20, most: 20, maxWithoutNotifications: 20 }, Listener.layerPolling)

@@ -67,6 +67,15 @@ describe("the validation of new jobs", () => {
     )
   })
 
+  it("names the invalid field of a follow-up", () => {
+    const followUp = { kind: "alert", version: 1, queue: "mail", payload: {}, attempts: 5 }
+    for (const priority of [100_000, 1.5, "high" as never]) {
+      const refusal = Either.flip(admit(job({ onDead: { ...followUp, priority } }), by))
+      expect(refusal, String(priority)).toMatchObject({ right: { _tag: "InvalidJob", field: "onDead.priority" } })
+    }
+    expect(Either.isRight(admit(job({ onDead: { ...followUp, priority: -32_768 } }), by))).toBe(true)
+  })
+
   it("accepts values at the exact limits", () => {
     const edges: ReadonlyArray<Partial<NewJob>> = [
       { priority: -32_768 },

@@ -268,6 +268,19 @@ layer(house, { excludeTestServices: true })("the queue on PostgreSQL, under conc
     })
   )
 
+  it.scoped("knows a job again that a move of its queue holds", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { sql } = yield* Database
+      const id = (yield* makeGenerator).job(1)
+      for (const held of ["moved>main>mail-2", "moved"]) {
+        expect(yield* queue.enqueue([job("moved", { id })])).toEqual([{ id, outcome: "enqueued" }])
+        yield* sql`update nightshift.job set queue = ${held} where id = ${id}`
+      }
+      expect(yield* Effect.flip(queue.enqueue([job("other", { id })]))).toMatchObject({ _tag: "JobIdTaken" })
+    })
+  )
+
   it.scoped("purges in bounded statements, however many rows there are", () =>
     Effect.gen(function* () {
       const queue = yield* Queue

@@ -1,11 +1,17 @@
 import { inspect } from "node:util"
 import { expect, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Context, Effect, Either, Fiber, FiberRef, Layer } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
+import { computed } from "../../src/core/StoredJob.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { digestOf } from "../../src/database/SubjectText.js"
+import { End } from "../../src/queue/AttemptEnd.js"
+import { Erasure } from "../../src/queue/erasure/Erasure.js"
 import { Events } from "../../src/queue/events/Events.js"
+import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Kinds } from "../../src/queue/Kinds.js"
+import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -55,6 +61,55 @@ layer(house, { excludeTestServices: true })("subjects in SQL", (it) => {
         )
       const joined = sql<{ meta: unknown }>`select '{"source": "shop"}' || nightshift.subject(null) as meta`
       expect(yield* joined).toEqual([{ meta: { source: "shop" } }])
+    })
+  )
+
+  it.scoped("are erased from follow-ups that are postponed meanwhile", () =>
+    Effect.gen(function* () {
+      const { sql, transaction } = yield* Database
+      const [queue, admin] = [yield* Queue, yield* JobAdmin]
+      const subject = "customer:43"
+      yield* queue.enqueue([
+        { kind: "late", version: 1, queue: "late", payload: {}, attempts: 1, onDead: computed, subject }
+      ])
+      const [run] = yield* queue.claim({ queue: "late", pod: (yield* makeGenerator).pod(0), limit: 1 })
+      if (run === undefined) return yield* Effect.dieMessage("one was stored")
+      yield* queue.finalize([{ ...run, end: End.Dead({ reason: "rejected", counted: true, error: "no" }) }])
+      const watcher = yield* TestDatabase.connection
+      const blocked = Effect.promise(() => watcher.query("select from pg_locks where not granted"))
+      const erasing = yield* transaction(
+        Effect.gen(function* () {
+          const made = yield* queue.makeFollowUps(["late"], () => Either.left("no code"))
+          expect(made.failed).toHaveLength(1)
+          const erase = Effect.locally(
+            admin.eraseUndo(digestOf(subject), "erase"),
+            FiberRef.currentContext,
+            Context.empty()
+          )
+          const fiber = yield* Effect.fork(erase)
+          yield* Effect.repeat(blocked, { until: ({ rowCount }) => (rowCount ?? 0) > 0 })
+          return fiber
+        })
+      )
+      expect(yield* Fiber.join(erasing)).toBe(1)
+      expect(yield* sql`select from nightshift.follow_up_due`).toEqual([])
+    })
+  )
+
+  it.scoped("are found as words of quotes in JSON, also after a line break or a tab", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const erasure = yield* Erasure
+      const subject = "new:42"
+      const found = ["a new:42", "x\nnew:42", "\tnew:42", "\u0001new:42", "\\\nnew:42", 'a "new:42"', "(new:42)"]
+      const others = ["anew:42", "1new:42", "new:421", "c:\\tnew:42", "new:4"]
+      for (const note of [...found, ...others])
+        yield* sql`insert into nightshift.audit (id, at, who, act, target, after)
+          values (gen_random_uuid(), now(), 'law', 'queue.change', 'mail', ${JSON.stringify({ note })}::jsonb)`
+      expect(yield* erasure.quotes(subject, "count")).toBe(found.length)
+      expect(yield* erasure.quotes(subject, "erase")).toBe(found.length)
+      const kept = sql<{ note: string }>`select after->>'note' as note from nightshift.audit where after is not null`
+      expect(new Set((yield* kept).map(({ note }) => note))).toEqual(new Set(others))
     })
   )
 })

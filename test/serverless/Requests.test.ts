@@ -134,9 +134,11 @@ describe("a function", () => {
   it("runs handlers that nightshift/client made, without what needs a database", async () => {
     vi.spyOn(console, "error").mockImplementation(() => {})
     const made = client.job("act", { payload: z.object({ do: z.string() }) })
-    const jobs = [made.handle(async (_, { progress }) => progress(1))]
-    expect((await answer({}, { jobs }))[1]).toContain("progress() is not available in a function")
-    expect(() => handle({ secret, jobs: [...jobs, act] })).toThrow('jobs has two handlers for "act"')
+    for (const name of ["progress", "enqueue", "publish", "acquire", "refused"] as const) {
+      const jobs = [made.handle(async (_, context) => (context[name] as () => unknown)())]
+      expect((await answer({}, { jobs }))[1]).toContain(`${name}() is not available in a function`)
+    }
+    expect(() => handle({ secret, jobs: [made.handle(() => {}), act] })).toThrow('jobs has two handlers for "act"')
     expect(() => handle({ secret, jobs: [made.handleInTransaction(async () => {})] })).toThrow("handleInTransaction")
     expect(() => handle({ secret, jobs: [made as never] })).toThrow("jobs[0] is not a handler")
     vi.restoreAllMocks()

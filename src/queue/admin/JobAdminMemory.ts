@@ -300,12 +300,18 @@ const make = (table: Table, workflows: Workflows, logs: Logs, hints: typeof Hint
     eraseUndo: (subject, act) =>
       Effect.sync(() => {
         let count = 0
+        const isOwn = ({ meta }: JobRow) => meta !== undefined && subjectOf(JSON.parse(meta)) === subject
         for (const { jobs } of acts.values())
           for (const [id, { before }] of jobs) {
-            if (before.meta === undefined || subjectOf(JSON.parse(before.meta)) !== subject) continue
+            if (!isOwn(before)) continue
             count += 1
             if (act === "erase") jobs.delete(id)
           }
+        for (const [key, { dead }] of table.dueFollowUps) {
+          if (!isOwn(dead)) continue
+          count += 1
+          if (act === "erase") table.dueFollowUps.delete(key)
+        }
         return count
       }),
     pruneUndo: (olderThan) =>

@@ -256,10 +256,19 @@ const make = Effect.gen(function* () {
     // The index `job_undo_subject` has the same condition.
     const kept = sql.literal(`before->'meta'`)
     const which = sql`${kept} ? ${sql.literal(`'${subjectKey}'`)} and ${kept}->>${sql.literal(`'${subjectKey}'`)} = ${subject}`
+    const due = sql`${sql(`${schema}.follow_up_due`)} where subject = ${subject}`
     return act === "erase"
-      ? forgetUndo(which, eraseBatch)
+      ? Effect.zipWith(
+          forgetUndo(which, eraseBatch),
+          mapErrors(sql`delete from ${due} returning job_id`),
+          (kept, { length }) => kept + length
+        )
       : Effect.map(
-          mapErrors(sql<{ count: number }>`select count(*)::int as count from ${undos} where ${which}`),
+          mapErrors(
+            sql<{
+              count: number
+            }>`select ((select count(*) from ${undos} where ${which}) + (select count(*) from ${due}))::int as count`
+          ),
           ([row]) => row?.count ?? 0
         )
   }

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { JobId } from "../../core/Ids.js"
+import { type JobId, zeroId } from "../../core/Ids.js"
 import type { Status } from "../../core/StoredJob.js"
 import type { Database } from "../../database/Database.js"
 import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
@@ -24,8 +24,6 @@ interface Wait {
   readonly atMost: string
 }
 
-const zeroId = "00000000-0000-0000-0000-000000000000"
-
 /** The jobs of one batch, and the id up to which it covers the table. */
 interface Chosen {
   readonly ids: ReadonlyArray<JobId>
@@ -43,6 +41,8 @@ export interface BatchReport {
   readonly woken: ReadonlySet<string>
   /** Running jobs whose cancellation was requested. */
   readonly stopped: ReadonlyArray<JobId>
+  /** Jobs that are dead because they were cancelled. */
+  readonly cancelled: ReadonlyArray<{ readonly queue: string; readonly kind: string }>
   readonly reached: string
   readonly isLast: boolean
 }
@@ -58,6 +58,7 @@ interface JobResult {
   readonly changed: boolean
   readonly queue: string | null
   readonly status: Status | null
+  readonly kind?: string
   readonly isExecution?: boolean
   /** Whether the job is an execution or a child of one. */
   readonly linked?: boolean
@@ -234,6 +235,7 @@ export const make = (database: typeof Database.Service) => {
           ...notAwaited
         ]),
         stopped: [],
+        cancelled: [],
         reached,
         isLast
       }
@@ -241,24 +243,21 @@ export const make = (database: typeof Database.Service) => {
 
   /**
    * Effects of an action on linked jobs: cancels or requeues children with their parent, and wakes the executions that
-   * wait for cancelled or deleted jobs.
+   * wait for cancelled or deleted jobs. Returns the cancelled children.
    */
   const follow = ({ act, action }: Acting, changed: ReadonlyArray<JobResult>, now: number) =>
     Effect.gen(function* () {
       const linked = changed.filter(({ linked }) => linked)
-      if (linked.length === 0 || action === "run-now") return { woken: [], stopped: [] }
+      if (linked.length === 0 || action === "run-now") return { woken: [], below: [] }
       const executions = linked.filter(({ isExecution }) => isExecution).map(({ id }) => id)
       if (action === "requeue") {
         const requeued = yield* counted.requeueBelow(executions, now, act)
-        return { woken: requeued.map(({ queue }) => queue), stopped: [] }
+        return { woken: requeued.map(({ queue }) => queue), below: [] }
       }
       const below = action === "cancel" ? yield* counted.cancelBelow(executions, now, act) : []
       const ended = [...linked.map(({ id }) => id), ...below.map(({ id }) => id)]
       const woken = yield* counted.count(ended, now)
-      return {
-        woken: [...below.map(({ queue }) => queue), ...woken],
-        stopped: below.filter(({ status }) => status === "running").map(({ id }) => id)
-      }
+      return { woken: [...below.map(({ queue }) => queue), ...woken], below }
     })
 
   /** If a lock is not free in time, the statement of the action reports which jobs are locked. */
@@ -292,6 +291,8 @@ export const make = (database: typeof Database.Service) => {
       const isHeld = new Set<JobId>(held)
       const changed = results.filter((result) => result.changed)
       const linked = yield* follow(acting, changed, now)
+      const stopped: ReadonlyArray<JobResult | CountedEnds.CancelledBelow> =
+        action === "cancel" ? [...changed, ...linked.below] : []
       const reasons = [
         ...results.filter((result) => !result.changed).map(() => "dedupe_key_held"),
         ...unmet(others).map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))
@@ -305,7 +306,10 @@ export const make = (database: typeof Database.Service) => {
           ...changed.flatMap(({ queue, status }) => (status === "pending" && queue !== null ? [queue] : [])),
           ...linked.woken
         ]),
-        stopped: [...changed.filter(({ status }) => status === "running").map(({ id }) => id), ...linked.stopped],
+        stopped: stopped.filter(({ status }) => status === "running").map(({ id }) => id),
+        cancelled: stopped.flatMap(({ kind, queue, status }) =>
+          status === "dead" && queue !== null && kind !== undefined ? [{ kind, queue }] : []
+        ),
         reached,
         isLast
       }

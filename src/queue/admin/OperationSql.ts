@@ -27,7 +27,7 @@ const acting = (
     order by id desc for update${wait ? "" : " skip locked"}
   ), free as (${free}), changed as (${change}), kept as (${keep(schema, action)})${also === undefined ? "" : `, ${also}`}
   select chosen.id, changed.id is not null as changed, changed.queue, changed.status,
-    chosen.woken is not null as "isExecution", ${isLinked("chosen")} as linked
+    chosen.kind, chosen.woken is not null as "isExecution", ${isLinked("chosen")} as linked
   from chosen left join changed on changed.id = chosen.id`
 
 /** A job that moves between two cells may be in both (fleet/move): deleted in one, it would be copied or released from the other. */

@@ -1,11 +1,12 @@
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
-import { isId, type JobId, makeGenerator } from "../../core/Ids.js"
+import { isId, makeGenerator, zeroId } from "../../core/Ids.js"
 import { storableText } from "../../core/Storable.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { fragments } from "../../database/SqlInstant.js"
+import { Tally } from "../../telemetry/Tally.js"
 import { cancelTopic } from "../JobAdmin.js"
 import { Notifier } from "../Notifier.js"
 import { JobSearch } from "../search/JobSearch.js"
@@ -24,8 +25,6 @@ import {
 } from "./Operations.js"
 import * as Rehearsal from "./Rehearsal.js"
 
-const zeroId = "00000000-0000-0000-0000-000000000000"
-
 /** Counting further would read the whole table only for a progress bar. */
 const countedUpTo = 100_000
 
@@ -38,12 +37,19 @@ const maxSignalledJobs = 100
 const isPermanent = (error: DatabaseError) =>
   error instanceof DatabaseFault || (error instanceof DatabaseUnavailable && error.sqlState === "57014")
 
+const unchanged: Pick<OperationBatchPg.BatchReport, "woken" | "stopped" | "cancelled"> = {
+  woken: new Set(),
+  stopped: [],
+  cancelled: []
+}
+
 const make = Effect.gen(function* () {
   const database = yield* Database
   const search = yield* JobSearch
   const notifier = yield* Notifier
   const wakeups = yield* Wakeups
   const hints = yield* Hints
+  const tally = yield* Tally
   const ids = yield* makeGenerator
   const { schema, sql, transaction } = database
   const table = sql(`${schema}.operation`)
@@ -96,7 +102,7 @@ const make = Effect.gen(function* () {
           status = ${report.isLast ? "done" : "running"}, finished_at = ${report.isLast ? instant(now) : null}
         where id = ${row.id} returning ${columns}`)
       if (report.woken.size > 0) yield* notifier.stored(report.woken, true)
-      return { after: after ?? row, woken: report.woken, stopped: report.stopped }
+      return { ...report, after: after ?? row }
     })
 
   /** Looks at the jobs of a rehearsal. Returns undefined if nothing has changed since the last look. */
@@ -113,7 +119,7 @@ const make = Effect.gen(function* () {
           status = ${isStopped ? "failed" : "running"}, error = ${judged.error ?? null},
           finished_at = ${isStopped ? instant(now) : null}
         where id = ${row.id} returning ${columns}`)
-      return { after: after ?? row, woken: new Set<string>(), stopped: [] as ReadonlyArray<JobId> }
+      return { ...unchanged, after: after ?? row }
     })
 
   const failOperation = (row: OperationRow, error: DatabaseError, now: number) =>
@@ -126,7 +132,7 @@ const make = Effect.gen(function* () {
       const [after] = yield* mapErrors(sql<OperationRow>`
         update ${table} set status = 'failed', error = ${why}, updated_at = ${instant(now)}, finished_at = ${instant(now)}
         where id = ${row.id} returning ${columns}`)
-      return { after: after ?? row, woken: new Set<string>(), stopped: [] as ReadonlyArray<JobId> }
+      return { ...unchanged, after: after ?? row }
     })
 
   const step: typeof Operations.Service.step = (id) =>
@@ -155,6 +161,7 @@ const make = Effect.gen(function* () {
         })
       )
       if (stepped === undefined) return Option.none()
+      for (const { kind, queue } of stepped.cancelled) tally.of(queue, kind).died(1, "cancelled", now)
       yield* Effect.forEach(stepped.woken, wakeups.wake, { discard: true })
       // Signalled pods stop the job immediately; the others notice at their next heartbeat.
       const soon = stepped.stopped.slice(0, maxSignalledJobs)

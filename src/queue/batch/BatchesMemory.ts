@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect, FiberRef, Layer, Option } from "effect"
-import type { BatchId } from "../../core/Ids.js"
+import type { BatchId, JobId } from "../../core/Ids.js"
 import { idleUntil } from "../../core/Loop.js"
 import { ownSubject } from "../../core/OwnSubject.js"
 import * as Rollback from "../../core/Rollback.js"
@@ -69,11 +69,11 @@ const make = Effect.gen(function* () {
 
   const store = (batch: BatchRow, given: ReadonlyArray<NewJob>) =>
     Effect.gen(function* () {
+      const isIn = (id: JobId | undefined) => id !== undefined && table.get(id)?.batch === batch.id
+      const repeated = new Set(given.flatMap(({ id }) => (isIn(id) ? (id ?? []) : [])))
       const answers = yield* enqueueIn(queue, batch.id, given, batch.subject)
-      const stored = answers.filter(
-        (answer) => answer.outcome === "enqueued" && table.get(answer.id)?.batch === batch.id
-      ).length
-      yield* write(batch.id, { ...batch, total: batch.total + stored })
+      const stored = new Set(answers.flatMap(({ id, outcome }) => (outcome === "enqueued" && isIn(id) ? [id] : [])))
+      yield* write(batch.id, { ...batch, total: batch.total + [...stored].filter((id) => !repeated.has(id)).length })
       return answers
     })
 

@@ -1,7 +1,6 @@
-import { Clock, Duration, Effect, FiberRef, Layer, Option, Schema } from "effect"
+import { Clock, Duration, Effect, FiberRef, Layer, Option } from "effect"
 import { type BatchId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { ownSubject } from "../../core/OwnSubject.js"
-import { FollowUp } from "../../core/StoredJob.js"
 import type { SubjectDigest } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { mapErrors } from "../../database/DatabaseError.js"
@@ -10,6 +9,7 @@ import { fragments, millis } from "../../database/SqlInstant.js"
 import { digestOf, eraseBatch } from "../../database/SubjectText.js"
 import type { NewJob } from "../NewJob.js"
 import { type Enqueued, Queue } from "../Queue.js"
+import { followUpOf } from "../StoredJobRow.js"
 import {
   type Batch,
   BatchClosed,
@@ -39,8 +39,6 @@ interface BatchRow {
   readonly subject: string | null
 }
 
-const readFollowUp = Schema.decodeUnknownSync(FollowUp)
-
 const toBatch = (row: BatchRow): Batch => {
   const { cancelled, dead, done, unfinished } = row
   const deleted = Math.max(0, row.total - unfinished - done - dead - cancelled)
@@ -51,7 +49,7 @@ const toBatch = (row: BatchRow): Batch => {
     closedAt: row.closed_at ?? undefined,
     total: row.total,
     counts: row.counts === null ? { unfinished, done, dead, cancelled, deleted } : { unfinished: 0, ...row.counts },
-    followUp: row.follow_up === null ? undefined : readFollowUp(row.follow_up),
+    followUp: followUpOf(row.follow_up),
     followUpId: row.follow_up_id ?? undefined
   }
 }
@@ -94,8 +92,15 @@ const make = Effect.gen(function* () {
   /** Stores the jobs and counts those that were added to the batch, without those that already existed. */
   const store = (id: BatchId, given: ReadonlyArray<NewJob>, subject: SubjectDigest | undefined) =>
     Effect.gen(function* () {
+      const own = given.flatMap((job) => job.id ?? [])
+      const standing = yield* own.length === 0
+        ? Effect.succeed([])
+        : mapErrors(sql<{ id: JobId }>`select id from ${jobs} where id = any(${own}::uuid[]) and batch_id = ${id}`)
+      const repeated = new Set(standing.map((job) => job.id))
       const answers = yield* enqueueIn(queue, id, given, subject)
-      const stored = answers.flatMap((answer) => (answer.outcome === "enqueued" ? [answer.id] : []))
+      const stored = answers.flatMap((answer) =>
+        answer.outcome === "enqueued" && !repeated.has(answer.id) ? [answer.id] : []
+      )
       yield* mapErrors(sql`update ${table} set total = total + (
         select count(*) from ${jobs} where id = any(${stored}::uuid[]) and batch_id = ${id}) where id = ${id}`)
       return answers
@@ -159,7 +164,9 @@ const make = Effect.gen(function* () {
           : (yield* queue.enqueue([followUpJob(batch.followUp, batch, row.subject ?? undefined)]))[0]?.id
       yield* mapErrors(sql`update ${table} set closed_at = ${instant(now)}, counts = ${JSON.stringify(counts)}::jsonb,
         follow_up_id = ${followUpId ?? null} where id = ${id}`)
-      return { isClosed: true }
+      const isUnread = batch.followUp === undefined && row.follow_up !== null
+      const problem = `batch ${id} was closed without its follow-up, which is not valid`
+      return isUnread ? { isClosed: true, problem } : { isClosed: true }
     }).pipe(
       transaction,
       Effect.catchTag("QueueFull", "InvalidJob", "JobIdTaken", ({ message }) =>

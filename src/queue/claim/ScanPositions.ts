@@ -1,3 +1,5 @@
+import { zeroId } from "../../core/Ids.js"
+
 // Where claims of a queue start to scan. A claimed job stays in the claim index while it runs, and its dead entry stays
 // until vacuum removes it, which a long transaction anywhere in the database prevents. A scan from the front would
 // visit all of them at every claim. So each priority remembers where the last claim ended, and the next claim starts
@@ -6,7 +8,6 @@
 // entries, full claims are interrupted less often: a rescan may take 1/20 of the time, and the pause between two is at
 // most ten seconds.
 
-const zeroId = "00000000-0000-0000-0000-000000000000"
 const rescanEvery = 1_000
 /**
  * While claims are full: the pause until the next rescan, as a multiple of the last one's duration, and its upper

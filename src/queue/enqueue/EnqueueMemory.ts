@@ -1,6 +1,7 @@
 import { Either } from "effect"
 import { canonicalJson } from "../../core/CanonicalJson.js"
 import type { InvalidJob } from "../../core/InvalidJob.js"
+import { subjectKey, subjectMeta, subjectOf } from "../../core/Subject.js"
 import { JobIdTaken, QueueFull } from "../JobErrors.js"
 import { blank, type JobRow } from "../JobRowMemory.js"
 import type { JobTable } from "../JobTableMemory.js"
@@ -89,6 +90,13 @@ const fullQueue = (table: Table, capOf: CapOf, jobs: StampedJobs, now: number): 
   return undefined
 }
 
+/** The new payload brings its subject, or that it has none. */
+const metaOfReplaced = ({ meta = "{}" }: JobRow, by: StampedJob): string | undefined => {
+  const { [subjectKey]: _, ...others } = JSON.parse(meta)
+  const replaced = { ...others, ...subjectMeta(subjectOf(JSON.parse(by.meta ?? "{}"))) }
+  return Object.keys(replaced).length === 0 ? undefined : JSON.stringify(replaced)
+}
+
 const storeOne = (table: Table, job: StampedJob, now: number): Enqueued => {
   const standing = existingJob(table, job, now)
   if (standing?.id === job.id) return enqueued(job.id)
@@ -102,7 +110,7 @@ const storeOne = (table: Table, job: StampedJob, now: number): Enqueued => {
   // This job's handler could not decode the payload of another kind.
   if (job.replace && standing.status === "pending" && standing.kind === job.kind) {
     const { payload, priority, runAt, version } = job
-    table.put({ ...standing, payload, version, priority, runAt, updatedAt: now })
+    table.put({ ...standing, payload, version, priority, runAt, meta: metaOfReplaced(standing, job), updatedAt: now })
   }
   return deduplicated(standing.id)
 }

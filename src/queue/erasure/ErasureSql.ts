@@ -133,13 +133,16 @@ export const make = (schema: string) => {
 }
 
 /** A pattern of the subject as a word, or of its digest, which entries about deleted jobs have. */
-const quoted = (text: string, digest: string) =>
-  `(^|[^[:alnum:]])(${text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}|${digest})($|[^[:alnum:]])`
+const quoted = (text: string, digest: string, before = "[^[:alnum:]]") =>
+  `(^|${before})(${text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&")}|${digest})($|[^[:alnum:]])`
+
+/** What may precede a word in JSON: also an escaped character, such as `\n`, whose last character may be a letter. */
+const beforeInJson = String.raw`[^[:alnum:]]|(^|[^\\])(\\\\)*\\([bfnrt]|u[0-9a-f]{4})`
 
 /** The parameters of the statements below: the pattern for texts, and for JSON. */
 export const patternsOf = (subject: string): readonly [string, string] => {
   const digest = digestOf(subject)
-  return [quoted(subject, digest), quoted(JSON.stringify(subject).slice(1, -1), digest)]
+  return [quoted(subject, digest), quoted(JSON.stringify(subject).slice(1, -1), digest, beforeInJson)]
 }
 
 /** Erases the places where operators have quoted a text. */

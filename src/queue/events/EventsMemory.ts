@@ -71,6 +71,15 @@ const make = Effect.gen(function* () {
     jobs.onRollback(() => (before === undefined ? map.delete(key) : map.set(key, before)))
   }
 
+  // Events that the code has not received end waits of the next journal.
+  workflows.lifetimes.onEndOfJournal((job, steps) => {
+    const own = [...waits].filter(([, wait]) => wait.job === job)
+    const isReceived = (name: string) =>
+      steps.some((step) => step.name === name && (step.kind === "signal" || step.kind === "undo"))
+    for (const [key, { name }] of own) if (!isReceived(name)) set(waits, key, undefined)
+    return new Set(own.map(([, { name }]) => name))
+  })
+
   const subscribersOf = (event: string) =>
     [...subscriptions.values()]
       .filter((each) => each.event === event)

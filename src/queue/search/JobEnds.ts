@@ -31,6 +31,15 @@ const endedJobs = (schema: string) => `
   left join lateral (select ${storedColumns} from ${schema}.job j where j.id = awaited.id limit 1) j on true
   where j.id is null or j.status in ('done', 'dead')`
 
+/** Another program may have written a row that cannot be read. Only its own callers fail. */
+const decoded = (row: StoredJobRow, now: number): Exit.Exit<StoredJob> => {
+  try {
+    return Exit.succeed(toStoredJob(row, now))
+  } catch (error) {
+    return Exit.die(error)
+  }
+}
+
 /** The ends of jobs that callers of any process await. */
 export class JobEnds extends Context.Tag("nightshift/queue/JobEnds")<
   JobEnds,
@@ -73,7 +82,7 @@ const make = Effect.gen(function* () {
           const now = clock.unsafeCurrentTimeMillis()
           for (const row of rows) {
             const missing = Exit.fail(new JobNotFound({ id: row.awaited }))
-            answer(waiters, row.awaited, row.id === null ? missing : Exit.succeed(toStoredJob(row, now)))
+            answer(waiters, row.awaited, row.id === null ? missing : decoded(row, now))
           }
         }
       })

@@ -223,7 +223,7 @@ export const make = <Request, A, E>(options: {
       const isPoll = now >= nextPoll || (unread.size === 0 && !isDue())
       const ids = isPoll ? [...waiters.keys()] : [...unread]
       unread.clear()
-      yield* read(ids)
+      const outcome = yield* Effect.exit(read(ids))
       if (now - announcedAt >= announceEvery) {
         announcedAt = now
         known.clear()
@@ -245,6 +245,8 @@ export const make = <Request, A, E>(options: {
         nextPoll = end + interval
       }
       yield* Effect.sleep(Math.min(end - now, maxSpacing))
+      // After the pause, which a pass that failed needs too.
+      yield* outcome
     })
 
     const pause = Effect.suspend(() => {

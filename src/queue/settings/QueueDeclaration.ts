@@ -30,8 +30,6 @@ const perKeyFields = ["concurrency", "order"]
 const rateFields = ["jobs", "per"]
 const backoffFields = ["enabled", "base", "max"]
 
-const maxWorkers = 10_000
-
 /** Throws InvalidSetting for a field that does not exist. */
 const checkKnown = (given: object, known: ReadonlyArray<string>, prefix = ""): void => {
   for (const [field, value] of Object.entries(given)) {
@@ -137,8 +135,8 @@ const declaredOf = (name: string, given: number | QueueDeclaration): DeclaredQue
     throw new InvalidSetting({ field: "", reason })
   }
   const { workers, ...limits } = typeof given === "number" ? { workers: given } : given
-  if (workers !== undefined && !(Number.isInteger(workers) && workers >= 1 && workers <= maxWorkers)) {
-    const reason = `must be a whole number from 1 to ${maxWorkers}, got ${shown(workers)}`
+  if (workers !== undefined && !(Number.isInteger(workers) && workers >= 1 && workers <= QueuePatch.maxQueueWorkers)) {
+    const reason = `must be a whole number from 1 to ${QueuePatch.maxQueueWorkers}, got ${shown(workers)}`
     throw new InvalidSetting({ field: typeof given === "number" ? "" : "workers", reason })
   }
   const settings = patch(limits, ["workers", ...Object.keys(limitFields)])

@@ -14,6 +14,10 @@ export const of = ({ jobs, per }: Rate, cells: number): Rate => {
   return { jobs: share, per: Duration.millis(Math.ceil((Duration.toMillis(per) * share * cells) / jobs)) }
 }
 
+/** The rate limit of several cells that have the same share. */
+export const together = (share: QueueSettings["rate"], cells: number): QueueSettings["rate"] =>
+  share === undefined ? undefined : { jobs: share.jobs * cells, per: share.per }
+
 /** A change of the whole queue as a change of one of its cells. */
 export const inPatch = (patch: QueueSettingsPatch, cells: number): QueueSettingsPatch =>
   cells < 2 || patch.rate === undefined || patch.rate === null ? patch : { ...patch, rate: of(patch.rate, cells) }

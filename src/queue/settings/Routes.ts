@@ -1,4 +1,5 @@
 import { Context, Effect, Schema } from "effect"
+import type { FollowUp } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { isQueueName, isUnstorable, type NewJob } from "../NewJob.js"
 import type { DeclaredRoutes } from "./QueueLimits.js"
@@ -70,10 +71,13 @@ export const isRouted = (job: NewJob): boolean =>
 /** The job with its queue and that of its follow-up decided. */
 export const routed = (job: NewJob, queueOf: Decide): NewJob => {
   const queue = (job.routed === true ? queueOf(job.kind) : undefined) ?? job.queue
-  if (typeof job.onDead !== "object" || job.onDead.routed !== true) return { ...job, queue, routed: false }
-  const { routed: _, ...onDead } = job.onDead
-  return { ...job, queue, routed: false, onDead: { ...onDead, queue: queueOf(onDead.kind) ?? onDead.queue } }
+  const onDead = typeof job.onDead === "object" ? routedFollowUp(job.onDead, queueOf) : job.onDead
+  return { ...job, queue, routed: false, onDead }
 }
+
+/** The follow-up with its queue decided. */
+export const routedFollowUp = ({ routed, ...followUp }: FollowUp, queueOf: Decide): FollowUp =>
+  routed === true ? { ...followUp, queue: queueOf(followUp.kind) ?? followUp.queue } : followUp
 
 /** Wraps an enqueue function: it routes jobs without a queue first. */
 export const apply =
