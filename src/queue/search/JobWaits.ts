@@ -220,7 +220,7 @@ export const make = <Request, A, E>(options: {
       latch.close()
       const now = yield* steadyNow
       const isDue = () => !isAnnouncing && announceAt <= now
-      const isPoll = now >= nextPoll || (unread.size === 0 && !isDue())
+      const isPoll = now >= nextPoll
       const ids = isPoll ? [...waiters.keys()] : [...unread]
       unread.clear()
       const outcome = yield* Effect.exit(read(ids))
