@@ -11,10 +11,14 @@ import * as WorkflowSql from "./workflow/WorkflowSql.js"
 // SQL statements for the life cycle of a job. `schema` is an identifier that needs no quoting (DatabaseConfig validates
 // it), so it is interpolated; everything else is a parameter. Times are passed as epoch milliseconds.
 
-/** Appends an entry to the bounded history. `now` is the parameter with the end time. */
+/**
+ * Appends an entry to the bounded history. `now` is the parameter with the end time. What another program wrote is replaced if
+ * it is no array: its length is an error, which would keep other jobs from ending.
+ */
 const appendHistory = (outcome: string, message: string, now: string) => `
-  case when jsonb_array_length(coalesce(j.history, '[]')) >= ${limits.historyEntries} then j.history - 0
-    else coalesce(j.history, '[]') end
+  case when jsonb_typeof(j.history) is distinct from 'array' then '[]'
+    when jsonb_array_length(j.history) >= ${limits.historyEntries} then j.history - 0
+    else j.history end
   || (jsonb_build_object('attempt', j.attempt, 'pod', j.pod_id, 'startedAt', ${millis("j.started_at")},
     'endedAt', ${now}::float8, 'outcome', ${outcome}) || case when ${message} is null then '{}'::jsonb
     else jsonb_build_object('message', ${message}) end)`

@@ -97,3 +97,27 @@ layer(house, { excludeTestServices: true })("a follow-up that another program ha
     })
   )
 })
+
+layer(house, { excludeTestServices: true })("a history that another program has written", (it) => {
+  it.scoped("is replaced if it is no array, and keeps no job from ending or from being rescued", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const queue = yield* Queue
+      const pod = (yield* makeGenerator).pod(0)
+      const histories = ["{}", "null", "1"]
+      for (const name of ["ended", "rescued"]) {
+        yield* queue.enqueue(
+          histories.map(() => ({ kind: "history", version: 1, queue: name, payload: {}, attempts: 5 }))
+        )
+        const runs = yield* queue.claim({ queue: name, pod, limit: 100 })
+        for (const [n, { id }] of runs.entries())
+          yield* sql`update nightshift.job set history = ${histories[n] ?? ""}::jsonb where id = ${id}`
+        const failed = End.Again({ runAt: 0, counted: true, error: "no", remember: "failed" })
+        if (name === "ended") expect(yield* queue.finalize(runs.map((run) => ({ ...run, end: failed })))).toEqual([])
+        else expect(yield* queue.recoverOrphaned([pod])).toMatchObject({ rescued: runs.length })
+        const { jobs } = yield* (yield* JobSearch).list({ queue: name }, { limit: 100 })
+        expect(jobs.map(({ history }) => history.length)).toEqual([1, 1, 1])
+      }
+    })
+  )
+})

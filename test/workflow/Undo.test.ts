@@ -79,7 +79,8 @@ describe("a step that ended after another one failed", () => {
       const isReplay = runs > 1
       const charge = async () => {
         await step.run("look up", () => 1)
-        for (let hashes = 0; isReplay && hashes < 10; hashes++) await crypto.subtle.digest("SHA-256", new Uint8Array(16))
+        for (let hashes = 0; isReplay && hashes < 10; hashes++)
+          await crypto.subtle.digest("SHA-256", new Uint8Array(16))
         const body = () => {
           begun.open()
           return ended.opened

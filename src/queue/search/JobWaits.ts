@@ -166,6 +166,8 @@ export const make = <Request, A, E>(options: {
     const latch = makeLatch()
     let interval = polling.first
     let nextPoll = Number.NEGATIVE_INFINITY
+    /** When the pause ends by itself. */
+    let alarm = nextPoll
     let announcedAt = steadyMillis(clock)
 
     const announceBy = (id: JobId, at: number) => {
@@ -219,8 +221,10 @@ export const make = <Request, A, E>(options: {
     const pass = Effect.gen(function* () {
       latch.close()
       const now = yield* steadyNow
-      const isDue = () => !isAnnouncing && announceAt <= now
-      const isPoll = now >= nextPoll
+      // Timers may ring early: without a job to read, what the timer was set for is due.
+      const until = unread.size === 0 ? Math.max(now, alarm) : now
+      const isDue = () => !isAnnouncing && announceAt <= until
+      const isPoll = nextPoll <= until
       const ids = isPoll ? [...waiters.keys()] : [...unread]
       unread.clear()
       const outcome = yield* Effect.exit(read(ids))
@@ -251,8 +255,8 @@ export const make = <Request, A, E>(options: {
 
     const pause = Effect.suspend(() => {
       if (waiters.size === 0) return latch.opened
-      const next = isAnnouncing ? nextPoll : Math.min(nextPoll, announceAt)
-      return latch.openedWithin(Duration.millis(Math.max(0, next - steadyMillis(clock))))
+      alarm = isAnnouncing ? nextPoll : Math.min(nextPoll, announceAt)
+      return latch.openedWithin(Duration.millis(Math.max(0, alarm - steadyMillis(clock))))
     })
     let closed = false
     yield* Effect.addFinalizer(() =>
