@@ -1,3 +1,4 @@
+import type { ClaimedExecution } from "../../queue/Queue.js"
 import type { AskHandlers } from "./AskHandlers.js"
 import type { Replay } from "./Replay.js"
 
@@ -5,6 +6,7 @@ import type { Replay } from "./Replay.js"
 export interface EndHost {
   /** Whether the run has ended, or is about to without the code. */
   readonly isOver: boolean
+  readonly execution: Pick<ClaimedExecution, "cut">
   readonly asks: AskHandlers
   readonly replay: Replay | undefined
   /** Checks in the next turn of the event loop whether the run can continue. */
@@ -24,21 +26,24 @@ export class CodeEnd {
     return this.hasBegun && !this.hasConcluded && this.conclusion === undefined
   }
 
-  /** The code has ended. `conclusion` follows unless the code has changed. */
-  begin(conclusion: () => void): void {
+  /**
+   * The code has ended. `conclusion` follows unless the code has changed. `undoes`: it undoes steps, also those that a run
+   * that was cut off may have begun.
+   */
+  begin(conclusion: () => void, undoes: boolean): void {
     if (this.host.isOver || this.hasBegun) return
     this.hasBegun = true
     const { asks } = this.host
-    if (asks.isAnswering) void asks.settled().then(() => this.settle(conclusion))
-    else this.settle(conclusion)
+    if (asks.isAnswering) void asks.settled().then(() => this.settle(conclusion, undoes))
+    else this.settle(conclusion, undoes)
   }
 
-  private settle(conclusion: () => void): void {
-    const { isOver, replay } = this.host
+  private settle(conclusion: () => void, undoes: boolean): void {
+    const { execution, isOver, replay } = this.host
     if (isOver) return
     replay?.end()
     this.conclusion = conclusion
-    if (replay?.difference() === undefined) this.conclude()
+    if (replay?.difference() === undefined && !(undoes && execution.cut)) this.conclude()
     else this.host.check()
   }
 

@@ -1,10 +1,11 @@
 import type { Difference } from "../../queue/workflow/ChangedCode.js"
 import type { Step, StepKind } from "../../queue/workflow/Execution.js"
-import { quietTurns, verdictTurns } from "../../workflow/Journal.js"
+import { afterPromises, quietTurns, verdictTurns } from "../../workflow/Journal.js"
 
-// Replay: the code of an execution runs again from its start and gets the recorded results in their original order. The
-// next result in that order is delivered immediately. A result requested too early waits until the code makes no more
-// progress, which a turn of the event loop detects. A step that is not recorded is held back until all recorded results are
+// Replay: the code of an execution runs again from its start and gets the recorded results in their original order, each when
+// the code has done what the one before lets it do, so that races have the same winner. The next result in that order is
+// delivered when no promise of the code is ready. A result requested too early waits until the code makes no more progress,
+// which a turn of the event loop detects. A step that is not recorded is held back until all recorded results are
 // delivered; if the code stops before it has requested all of them, the code has changed.
 //
 // The waits that the execution was suspended on are part of the recording. When the execution was suspended, the code had
@@ -48,6 +49,13 @@ export interface Recording {
   readonly waits: ReadonlyArray<string>
 }
 
+/** The run whose code gets the results. */
+export interface ReplayHost {
+  readonly isOver: boolean
+  /** Calls `turn` in the next turn of the event loop. */
+  check(): void
+}
+
 const bySequence = (a: Step, b: Step) => a.sequence - b.sequence
 
 /** Steps whose result the code does not need. They can be added to the code of running executions, and removed. */
@@ -73,14 +81,16 @@ export class Replay {
   /** The place of the first step that ran again. */
   private firstAgain: number
   private quiet = 0
+  private isDelivering = false
   private hasEnded = false
   /** The first step that the code requested after it had got all recorded results, in a run that starts nothing. */
   beyond: string | undefined
 
-  /** With `frozen`, no step starts. */
+  /** With `frozen`, no step starts. `isCut`: a run that was cut off may have begun steps that have no result. */
   constructor(
     { reopened, results, waits }: Recording,
-    private readonly frozen: boolean
+    private readonly frozen: boolean,
+    private readonly isCut = false
   ) {
     this.results = new Map(results.map((step) => [step.name, step]))
     this.open = new Map(reopened.filter(({ name }) => !this.results.has(name)).map((step) => [step.name, step]))
@@ -122,22 +132,26 @@ export class Replay {
     return this.open.get(name)
   }
 
-  /** Delivers a recorded result now or when its turn comes. Returns whether `turn` must be called. */
-  request(step: Step, deliver: () => void): boolean {
+  /** Delivers a recorded result when its turn comes: `deliverSoon` or `turn` must be called. */
+  request(step: Step, deliver: () => void): void {
     this.quiet = 0
-    if (step === this.unseen[0]) {
-      this.unseen.shift()
-      deliver()
-      return false
-    }
     this.requested.set(step, deliver)
-    return true
   }
 
-  /** Delivers a recorded result when its turn comes, which is not now: the code has not requested it in this moment. */
-  expect(step: Step, deliver: () => void): void {
-    this.quiet = 0
-    this.requested.set(step, deliver)
+  /** Delivers recorded results one by one, each when no promise of the code is ready. */
+  deliverSoon(run: ReplayHost): void {
+    if (this.isDelivering) return
+    this.isDelivering = true
+    afterPromises(() => {
+      this.isDelivering = false
+      if (run.isOver) return
+      const [next] = this.unseen
+      // The handler of an ask runs in a turn of its own.
+      if (next !== undefined && next.kind !== "ask" && this.requested.has(next)) {
+        this.deliver(next)
+        this.deliverSoon(run)
+      } else if (this.requested.size > 0 || this.held.length > 0) run.check()
+    })
   }
 
   /** The recorded asks with this name, in order. */
@@ -154,27 +168,26 @@ export class Replay {
   /** Runs a reopened step again. Its result is given to `request`. A run that starts nothing keeps it. */
   rerun(place: Step, held: Held): void {
     this.quiet = 0
+    this.firstAgain = Math.min(this.firstAgain, place.sequence)
     if (this.frozen || this.hasEnded) {
       this.keep(held)
       return
     }
     this.running.add(place)
-    this.firstAgain = Math.min(this.firstAgain, place.sequence)
     held.start()
   }
 
-  /** Delivers the new result of a step that ran again in its turn. Returns whether `turn` must be called. */
-  concluded(place: Step, deliver: () => void): boolean {
+  /** Delivers the new result of a step that ran again when its turn comes. */
+  concluded(place: Step, deliver: () => void): void {
     this.running.delete(place)
-    return this.request(place, deliver) || this.requested.size > 0 || this.held.length > 0
+    this.request(place, deliver)
   }
 
   /** Starts a step that is not recorded, now or when the replay is over. Returns whether `turn` must be called. */
   begin(held: Held): boolean {
     this.quiet = 0
     this.awaited.delete(held.name)
-    if (this.hasEnded) return false
-    if (!this.frozen && this.held.length === 0 && this.requested.size === 0 && !this.isBehind()) {
+    if (!this.frozen && !this.hasEnded && this.held.length === 0 && this.requested.size === 0 && !this.isBehind()) {
       held.start()
       return false
     }
@@ -228,7 +241,8 @@ export class Replay {
   }
 
   private deliver(step: Step): "wait" {
-    this.unseen = this.unseen.filter((other) => other !== step)
+    if (step === this.unseen[0]) this.unseen.shift()
+    else this.unseen = this.unseen.filter((other) => other !== step)
     const deliver = this.requested.get(step)
     this.requested.delete(step)
     this.quiet = 0
@@ -251,7 +265,7 @@ export class Replay {
 
   /**
    * A turn of the event loop has passed. `wait`: call again. `doubt`: call again after a turn of the threads, the code may
-   * have changed. `still`: the code waits for open steps only.
+   * await something of its own. `still`: the code waits for open steps only.
    */
   turn(): "wait" | "doubt" | "still" | Difference {
     const first = this.next()
@@ -277,8 +291,10 @@ export class Replay {
     if (mark !== undefined) return this.deliver(mark)
     const isStuck = this.hasEnded || this.held.length > 0 || this.requested.size > 0
     const difference = isStuck ? this.difference() : undefined
-    if (difference === undefined) return "still"
-    return this.quiet < verdictTurns ? "doubt" : difference
+    // The code may be about to request a step that has begun: only then can it be undone.
+    const mayHaveBegun = this.isCut && (this.hasEnded || this.frozen)
+    if (difference === undefined && !mayHaveBegun) return "still"
+    return this.quiet < verdictTurns ? "doubt" : (difference ?? "still")
   }
 
   /** A recorded result or a wait that the code did not request before it stopped. */

@@ -14,7 +14,7 @@ import type { ChildrenOptions, NewChild, NewHeartbeat, Recorded, Workflows } fro
 import type { RateLimits } from "../../rate-limits/RateLimits.js"
 import { stepAnnotation } from "../../telemetry/LogLine.js"
 import type { WatchHost } from "../../workflow/AttemptWatch.js"
-import { Journal, longEvery } from "../../workflow/Journal.js"
+import { afterPromises, Journal, longEvery } from "../../workflow/Journal.js"
 import { StreamWriter } from "../../workflow/StreamWriter.js"
 import { InvalidOptionError } from "../ShiftErrors.js"
 import type { Recording, Stored } from "./Replay.js"
@@ -46,8 +46,8 @@ export class RunJournal extends Journal implements WatchHost {
   readonly undone = new Map<string, Step>()
   private readonly inFlight: Array<number> = []
   private readonly ready = new Map<number, Turn>()
-  /** Whether a result that must be delivered apart from others is being delivered. */
-  private isApart = false
+  /** Whether a result is being delivered, and the code may not have reacted yet. */
+  private isGiving = false
 
   private readonly attemptLog: AttemptLog.AttemptLog | undefined
 
@@ -209,29 +209,24 @@ export class RunJournal extends Journal implements WatchHost {
   }
 
   private deliverReady(): void {
-    if (this.isApart) return
-    for (let next = this.inFlight[0]; next !== undefined; next = this.inFlight[0]) {
-      const turn = this.ready.get(next)
-      if (turn === undefined) return
-      this.inFlight.shift()
-      this.ready.delete(next)
-      if (turn.done !== undefined) {
-        this.giveApart(turn.give, turn.done)
-        return
-      }
-      if (!this.isOver()) turn.give()
-    }
+    const [next] = this.inFlight
+    const turn = this.isGiving || next === undefined ? undefined : this.ready.get(next)
+    if (next === undefined || turn === undefined) return
+    this.inFlight.shift()
+    this.ready.delete(next)
+    this.isGiving = true
+    const { done, give } = turn
+    if (done === undefined) this.give(give, afterPromises)
+    else setImmediate(() => this.give(give, setImmediate, done))
   }
 
-  private giveApart(give: () => void, done: () => void): void {
-    this.isApart = true
-    setImmediate(() => {
-      if (!this.isOver()) give()
-      setImmediate(() => {
-        this.isApart = false
-        this.deliverReady()
-        done()
-      })
+  /** Delivers a result. The next one follows when the code has stopped. */
+  private give(give: () => void, whenStopped: (callback: () => void) => void, done?: () => void): void {
+    if (!this.isOver()) give()
+    whenStopped(() => {
+      this.isGiving = false
+      this.deliverReady()
+      done?.()
     })
   }
 

@@ -23,8 +23,7 @@ import * as StepScope from "./StepScope.js"
 import { type Undo, type UndoHost, UndoPhase } from "./UndoPhase.js"
 
 // One run of an execution. It ends with the result of the code, with its failure after all undos, or with a suspension as
-// soon as nothing runs and the code awaits only waits. The promise of a wait never settles in a run that is suspended, so
-// no `catch` or `finally` block of the code runs early.
+// soon as nothing runs and the code awaits only waits, whose promises never settle then: no `catch` of the code runs early.
 
 export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, LimitHost {
   readonly journal: RunJournal
@@ -105,7 +104,7 @@ export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, Lim
       const recording = this.isFirst ? Promise.resolve(first) : this.journal.load()
       const pinned = this.isPinned ? recording.then((recorded) => this.journal.pinned(recorded)) : recording
       pinned.then(
-        (recorded) => start(new Replay(recorded, this.execution.cancelled)),
+        (recorded) => start(new Replay(recorded, this.execution.cancelled, this.execution.cut)),
         (error: unknown) => this.fail(error)
       )
     })
@@ -232,12 +231,12 @@ export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, Lim
         else live(name, settle)
       } else if (before !== undefined) {
         if (place !== undefined) replay.keep({ name, kind, canUndo, start: () => live(name, settle) })
-        if (replay.request(before, () => settle(before, before.sequence))) this.check()
-      } else if (this.undoPhase.isActive) {
-        // Code that continues in parallel to a failure starts no more steps.
+        replay.request(before, () => settle(before, before.sequence))
+        replay.deliverSoon(this)
       } else if (place !== undefined) {
         const conclude = (stored: Stored, sequence: number) => {
-          if (replay.concluded(place, () => settle(stored, sequence))) this.check()
+          replay.concluded(place, () => settle(stored, sequence))
+          replay.deliverSoon(this)
         }
         replay.rerun(place, { name, kind, canUndo, start: () => live(name, conclude) })
       } else {
@@ -323,7 +322,7 @@ export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, Lim
 
   private returned(value: unknown): void {
     if (this.undoPhase.isActive) return
-    this.codeEnd.begin(() => (this.execution.cancelled ? this.undoAll() : this.finish(value)))
+    this.codeEnd.begin(() => (this.execution.cancelled ? this.undoAll() : this.finish(value)), this.execution.cancelled)
   }
 
   private threw(error: unknown): void {
@@ -331,7 +330,7 @@ export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, Lim
     this.codeEnd.begin(() => {
       this.undoPhase.failure = { error }
       this.undoAll()
-    })
+    }, true)
   }
 
   /** Stops the code, lets running steps end, and undoes the steps that are done, the last one first. */
@@ -367,7 +366,10 @@ export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, Lim
     else if (this.bodies.areRunning) {
       this.waits.arm()
       this.asks.arm()
-    } else if (this.execution.cancelled && !this.undoPhase.isActive) this.undoAll()
+    } else if (this.execution.cancelled && !this.undoPhase.isActive) {
+      // Otherwise the code awaits something of its own, and has not requested all steps that are done.
+      if (this.replay.difference() === undefined) this.undoAll()
+    }
     // While nothing is undone, only a step that runs again may wait: for its next attempt.
     else if (this.undoPhase.isActive && this.undoing === undefined && this.waits.isEmpty) this.undoPhase.next()
     else this.waitForAll()
