@@ -117,6 +117,29 @@ describe("files in the caller's transaction", () => {
   )
 })
 
+describe("a draft", () => {
+  it.scopedLive("is not published if the server has lost one of its chunks, in a crash", () =>
+    Effect.gen(function* () {
+      const storage = yield* Storage
+      const { sql } = yield* Database
+      const drafts = yield* Effect.forEach(["whole", "lost"], (name) => storage.begin(file(name)))
+      yield* Effect.forEach(drafts, (draft) => draft.append(Buffer.alloc(2 * chunkBytes + 1)))
+      const [whole, lost] = yield* Effect.forEach(drafts, (draft) => draft.end)
+      const gone = yield* sql`delete from nightshift.upload_chunk where file_id = ${lost?.id} and n = 1 returning n`
+      expect(gone).toHaveLength(1)
+      const publish = (...all: ReadonlyArray<typeof whole>) =>
+        storage.publish(
+          workspace,
+          all.filter((each) => each !== undefined)
+        )
+      expect(yield* Effect.flip(publish(whole, lost))).toMatchObject({ _tag: "DraftLost" })
+      expect(yield* names).toEqual([])
+      yield* publish(whole)
+      expect(yield* names).toEqual(["whole"])
+    }).pipe(Effect.provide(house))
+  )
+})
+
 describe("content", () => {
   /** Every byte value, over several reads. */
   const content = Buffer.from(Array.from({ length: 5 * chunkBytes + 1 }, (_, n) => (n * 31 + (n >> 8)) & 0xff))
