@@ -18,6 +18,8 @@ create table event (
   data jsonb not null,
   -- Jobs that an operator made by replaying the event to a subscriber, oldest first.
   replays uuid[],
+  -- The subscribers that were to get earlier events when this one was published, and got it from its publisher.
+  delivered text[],
 
   constraint event_pkey primary key (id)
 );
