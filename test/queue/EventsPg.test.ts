@@ -159,4 +159,27 @@ layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurr
       expect(yield* events.fill).toEqual({ jobs: 1, isOpen: false })
     })
   )
+
+  it.scoped(
+    "are still to be delivered to a subscriber that starts in the past while another session has locked it",
+    () =>
+      Effect.gen(function* () {
+        const events = yield* Events
+        const name = "past.locked"
+        yield* (yield* Kinds).register([{ name, queue: name, version: 1, attempts: 3, onDead: undefined }])
+        yield* events.publish([{ name, data: 1 }])
+        yield* events.subscribe([name], [{ event: name, kind: name, past: 60_000 }])
+        const holder = yield* TestDatabase.connection
+        const locked = yield* Effect.promise(() =>
+          holder.query(`begin; select from nightshift.subscription where kind = '${name}' for update`)
+        )
+        expect(locked).toMatchObject([{}, { rowCount: 1 }])
+        expect(yield* events.fill).toEqual({ jobs: 0, isOpen: true })
+        yield* Effect.promise(() => holder.query("rollback"))
+        let jobs = 0
+        const fill = Effect.tap(events.fill, (filled) => Effect.sync(() => (jobs += filled.jobs)))
+        yield* Effect.repeat(fill, { while: ({ isOpen }) => isOpen })
+        expect(jobs).toBe(1)
+      })
+  )
 })
