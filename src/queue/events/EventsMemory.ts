@@ -37,7 +37,7 @@ interface EventRow extends Windows.Event {
   readonly delivered: ReadonlyArray<string>
 }
 
-interface SubscriptionRow extends Omit<NewSubscription, "window">, Omit<Subscription, "compares"> {}
+interface SubscriptionRow extends Omit<NewSubscription, "window">, Omit<Subscription, "compares" | "match"> {}
 
 interface WaitRow extends EventWait {
   readonly since: number
@@ -232,6 +232,7 @@ const make = Effect.gen(function* () {
           createdAt,
           fillFromAt,
           window,
+          match,
           compares: match !== undefined || (window?.by ?? []).length > 0
         }))
     ),
