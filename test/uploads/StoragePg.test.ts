@@ -71,21 +71,6 @@ const counted = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 describe("files in the caller's transaction", () => {
-  it.scopedLive("commit or roll back with it", () =>
-    Effect.gen(function* () {
-      const storage = yield* Storage
-      const { transaction } = yield* Database
-      yield* Effect.ignore(
-        transaction(Effect.zipRight(storage.putMany(workspace, [file("a"), file("b")]), Effect.fail("changed my mind")))
-      )
-      expect(yield* names).toEqual([])
-      expect(yield* remains).toEqual({ contents: 0, chunks: 0 })
-      const inside = yield* transaction(Effect.zipRight(storage.put(workspace, file("c")), names))
-      expect(inside).toEqual(["c"])
-      expect(yield* names).toEqual(["c"])
-    }).pipe(Effect.provide(house))
-  )
-
   it.scopedLive("are not undone by a refusal that the caller handles", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
