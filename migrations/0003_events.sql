@@ -18,6 +18,8 @@ create table event (
   data jsonb not null,
   -- Jobs that an operator made by replaying the event to a subscriber, oldest first.
   replays uuid[],
+  -- The subscribers that were to get earlier events when this one was published, and got it from its publisher.
+  delivered text[],
 
   constraint event_pkey primary key (id)
 );
@@ -374,7 +376,8 @@ end
 $$;
 
 -- Delivers earlier events to a subscriber that starts in the past: up to `most` of them. Returns {settled, done, jobs} with the
--- queues of the jobs. `settled` is false while transactions run that did not see the subscription; then nothing happens.
+-- queues of the jobs. `settled` is false while transactions run that did not see the subscription, or while another session has
+-- locked it; then nothing happens.
 create function fill_subscription(event_ text, kind_ text, now_ms float8, most int) returns jsonb
 language plpgsql
 set search_path from current
@@ -388,7 +391,9 @@ declare
 begin
   select * into s from subscription where event = event_ and kind = kind_ and fill_from is not null for update skip locked;
   if not found then
-    return jsonb_build_object('settled', true, 'done', true, 'jobs', '[]'::jsonb);
+    -- Another session may have locked the row.
+    is_done := not exists (select from subscription where event = event_ and kind = kind_ and fill_from is not null);
+    return jsonb_build_object('settled', is_done, 'done', is_done, 'jobs', '[]'::jsonb);
   end if;
   if s.fill_after is null then
     update subscription set fill_after = pg_current_xact_id() where event = event_ and kind = kind_;

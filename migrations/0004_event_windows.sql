@@ -67,11 +67,17 @@ begin
   -- An earlier declaration of the subscriber may have delivered the event, in the other form.
   if only_ is not null and replay is null then
     ids := array(select i.id from unnest(ids) as i(id)
-      where not exists (select from windowed_event w where w.event = i.id and w.kind = only_)
+      where not exists (select from event e where e.id = i.id and only_ = any(e.delivered))
+        and not exists (select from windowed_event w where w.event = i.id and w.kind = only_)
         and not exists (select from job j where j.id = event_job(i.id, only_)));
   end if;
   subscribers := array(select s from subscription s
     where s.event in (select e.name from event e where e.id = any(ids)) and (only_ is null or s.kind = only_));
+  -- The job may be deleted before fill_subscription() reads the event.
+  if only_ is null and exists (select from unnest(subscribers) s where s.fill_from is not null) then
+    update event e set delivered = array(select s.kind from unnest(subscribers) s where s.event = e.name and s.fill_from is not null)
+    where e.id = any(ids);
+  end if;
   -- Not part of the next statement, for which every publisher would then need the right to insert here.
   if replay is null and exists (select from unnest(subscribers) s where s.debounce is not null) then
     insert into windowed_event (event, at, bucket, kind, name)

@@ -48,9 +48,8 @@ export const service = [
     edits: [
       {
         file: "src/gateway/WebhookIntake.ts",
-        find: "      submit(jobOf(update, text), (exit) => {\n",
-        replace:
-          '      report(Exit.succeed({ _tag: "Stored", job: update.update_id as never }))\n      submit(jobOf(update, text), (exit) => {\n'
+        find: "      submit(job, (exit) => {\n",
+        replace: '      report(Exit.succeed({ _tag: "Stored", job: job.id as never }))\n      submit(job, (exit) => {\n'
       }
     ],
     tests: [unit("gateway/Endpoint", "before it is acknowledged|database|queue")],

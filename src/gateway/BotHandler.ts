@@ -1,10 +1,11 @@
-import { Data, Effect } from "effect"
+import { Data, Duration, Effect } from "effect"
 import { makeGenerator } from "../core/Ids.js"
 import * as Outcome from "../core/Outcome.js"
+import type { Handler } from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import type { Entry } from "../handlers/Registry.js"
 import { Transactions } from "../queue/Transactions.js"
-import type { BotDeclaration } from "./config/Declarations.js"
+import type { BotDeclaration, HandlerChoice } from "./config/Declarations.js"
 import * as Reply from "./telegram/Reply.js"
 import { textOf, type Update } from "./telegram/TelegramUpdate.js"
 
@@ -27,6 +28,18 @@ export class NonReplyOutcome extends Data.TaggedError("NonReplyOutcome")<{ reado
   override get message(): string {
     const { outcome } = this
     return "error" in outcome ? outcome.error : `the handler ended with ${outcome._tag}`
+  }
+}
+
+/** How an async bot's jobs run its handler: the timeout of an attempt, including the reply, and whether in a transaction. */
+export const attemptOf = <R>(
+  choice: HandlerChoice,
+  kinds: ReadonlyArray<Handler<R>>
+): { readonly timeout: Duration.Duration; readonly transactional: boolean } => {
+  const known = choice._tag === "Kind" ? kinds.find(({ kind }) => kind.name === choice.kind) : undefined
+  return {
+    timeout: Duration.sum(known?.kind.timeout ?? Duration.seconds(30), Duration.seconds(30)),
+    transactional: known?.transactional === true
   }
 }
 

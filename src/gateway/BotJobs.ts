@@ -3,7 +3,7 @@ import * as Outcome from "../core/Outcome.js"
 import * as Handler from "../handlers/Handler.js"
 import type { JobContext } from "../handlers/JobContext.js"
 import * as Job from "../queue/Job.js"
-import { NonReplyOutcome } from "./BotHandler.js"
+import { attemptOf, NonReplyOutcome } from "./BotHandler.js"
 import { type Bot, Bots, untilDeclared } from "./Bots.js"
 import { type BotDeclaration, kindOf, queueOf } from "./config/Declarations.js"
 import { Telegram, type TelegramError, type TelegramThrottled } from "./telegram/Telegram.js"
@@ -86,28 +86,20 @@ const makeRun = (slug: string) => {
     )
 }
 
-/** Timeout of one attempt, including the reply. */
-const timeoutOf = <R>(choice: BotDeclaration["handler"], kinds: ReadonlyArray<Handler.Handler<R>>) => {
-  const known = choice._tag === "Kind" ? kinds.find(({ kind }) => kind.name === choice.kind) : undefined
-  return Duration.sum(known?.kind.timeout ?? Duration.seconds(30), Duration.seconds(30))
-}
-
 /** Makes the handler of an async bot's jobs: runs the bot's handler, then sends the reply. */
 const handlerOf = <R>(
   bot: BotDeclaration,
   kinds: ReadonlyArray<Handler.Handler<R>>
 ): Handler.Handler<Bots | Telegram> => {
+  const { timeout, transactional } = attemptOf(bot.handler, kinds)
   const kind = Job.make(kindOf(bot.slug), {
     payload: UpdateSchema,
     queue: queueOf(bot.slug),
     attempts: bot.attempts,
     backoff: bot.backoff,
-    timeout: timeoutOf(bot.handler, kinds)
+    timeout
   })
-  const { handler } = bot
-  const isTransactional =
-    handler._tag === "Kind" && kinds.some(({ kind, transactional }) => kind.name === handler.kind && transactional)
-  return isTransactional ? Handler.makeInTransaction(kind, makeRun(bot.slug)) : Handler.make(kind, makeRun(bot.slug))
+  return transactional ? Handler.makeInTransaction(kind, makeRun(bot.slug)) : Handler.make(kind, makeRun(bot.slug))
 }
 
 /** Makes the handlers of all async bots' jobs. */

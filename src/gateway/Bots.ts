@@ -1,13 +1,14 @@
 import { timingSafeEqual } from "node:crypto"
 import { Context, Duration, Effect, Layer, Redacted, Scope } from "effect"
 import type { ConfigError } from "effect/ConfigError"
-import type { Backoff } from "../core/Backoff.js"
+import { type Backoff, ladder } from "../core/Backoff.js"
+import { limits } from "../core/StoredJob.js"
 import { type Handler, opened } from "../handlers/Handler.js"
 import * as Registry from "../handlers/Registry.js"
 import type { Transactions } from "../queue/Transactions.js"
 import * as AuthHandler from "./auth/AuthHandler.js"
 import type { AuthSessions } from "./auth/AuthSessions.js"
-import { type BotHandler, echo, ofKind } from "./BotHandler.js"
+import { attemptOf, type BotHandler, echo, ofKind } from "./BotHandler.js"
 import * as BotsFile from "./config/BotsFile.js"
 import {
   type BotDeclaration,
@@ -107,22 +108,44 @@ const sourceOf = (source: SourceDeclaration): Source => ({
 
 type Needs = GatewayConfig | AuthSessions | Telegram | SafeFetch | Transactions
 
-/** Async bots added by a reload. Queues are declared at startup only, so no slot would run their jobs. */
-const newAsyncBots = (before: ReadonlySet<string>, declared: Declarations): ReadonlyArray<string> =>
-  declared.bots
-    .filter((bot) => bot.async && !before.has(bot.slug))
-    .map(
-      ({ slug }) =>
-        `bots.${slug}.async: the bot was not async when this process started; restart the process to apply the change`
+const delaysOf = (backoff: Backoff) =>
+  Array.from({ length: limits.attempts }, (_, index) => Duration.toMillis(backoff(index + 1, 0)))
+
+const isEqual = (left: unknown, right: unknown) => JSON.stringify(left) === JSON.stringify(right)
+
+/** What a reload changes of the jobs and queues of async bots. Both are declared at startup only. */
+const changedAsyncBots = <R>(
+  { declared: before, handlers }: BotsOptions<R>,
+  declared: Declarations
+): ReadonlyArray<string> => {
+  const atStart = new Map(before.bots.filter((bot) => bot.async).map((bot) => [bot.slug, bot]))
+  const problemsOf = (bot: BotDeclaration) => {
+    const known = atStart.get(bot.slug)
+    if (known === undefined) return ["async: the bot was not async when this process started"]
+    const hasChanged = (valueOf: (of: BotDeclaration) => unknown) => !isEqual(valueOf(known), valueOf(bot))
+    return [
+      ...(hasChanged(({ chatOrder }) => chatOrder) ? ["chatOrder: has changed since this process started"] : []),
+      ...(hasChanged(({ backoff = ladder }) => delaysOf(backoff))
+        ? ["backoff: has changed since this process started"]
+        : []),
+      ...(hasChanged(({ handler }) => attemptOf(handler, handlers))
+        ? ["handler: its timeout, or whether it runs in a transaction, has changed since this process started"]
+        : [])
+    ]
+  }
+  return declared.bots
+    .filter((bot) => bot.async)
+    .flatMap((bot) =>
+      problemsOf(bot).map((problem) => `bots.${bot.slug}.${problem}; restart the process to apply the change`)
     )
+}
 
 /** Pushed kinds that a reload adds or changes. Handlers and their queues are made at startup only. */
 export const changedPushes = (before: Declarations, declared: Declarations): ReadonlyArray<string> => {
-  const delays = (backoff: Backoff) => [1, 2, 3, 9].map((attempt) => backoff(attempt, 0))
   const textOf = ({ push }: Declarations, name: string) =>
     JSON.stringify(
       push.find(({ kind }) => kind === name),
-      (_, value) => (typeof value === "function" ? delays(value) : value)
+      (_, value) => (typeof value === "function" ? delaysOf(value) : value)
     )
   const names = new Set([...before.push, ...declared.push].map(({ kind }) => kind))
   return [...names]
@@ -195,7 +218,6 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
         }))
 
       let registered = yield* register(options.declared)
-      const asyncAtStart = new Set(options.declared.bots.filter((bot) => bot.async).map(({ slug }) => slug))
 
       const reload = Effect.gen(function* () {
         const kinds = new Set(registry.keys())
@@ -203,7 +225,7 @@ export const layer = <R>(options: BotsOptions<R>): Layer.Layer<Bots, never, R | 
         const isGone = declared === none && registered.bots.size + registered.sources.size > 0
         const problems = [
           ...(isGone ? ["the file no longer exists. Empty it instead, to stop all bots"] : []),
-          ...newAsyncBots(asyncAtStart, declared),
+          ...changedAsyncBots(options, declared),
           ...changedPushes(options.declared, declared)
         ]
         if (problems.length > 0) return yield* new BotsFile.BotsFileInvalid({ file: BotsFile.fileOf(config), problems })

@@ -14,7 +14,8 @@ import {
 } from "effect"
 import type { JobId } from "../core/Ids.js"
 import { defaults } from "../core/Kind.js"
-import { storableText } from "../core/Storable.js"
+import { isDeeperThan, storableText } from "../core/Storable.js"
+import { limits } from "../core/StoredJob.js"
 import * as Tagged from "../core/Tagged.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { type EnqueueError, jobOf } from "../queue/Job.js"
@@ -117,6 +118,13 @@ export interface SourceDelivery {
   /** The body as it arrived, if it is known. */
   readonly text?: string | undefined
 }
+
+/** Replaces everything in a delivery that PostgreSQL cannot store. */
+const storableDelivery = ({ body, event, id }: SourceDelivery): SourceDelivery => ({
+  id: storableText(id),
+  event: event === undefined ? undefined : storableText(event),
+  body: storableValue(body)
+})
 
 /** Longer than any known sender retries. */
 const sourceWindow = Duration.toMillis("72 hours")
@@ -242,15 +250,16 @@ const make = ({ kindOf, submit }: Stores) =>
       return maker
     }
 
-    const store = (job: NewJob, report: Report) => submit(job, (exit) => report(received(exit)))
+    /** Stores a job, or a storable one in its place: text that PostgreSQL cannot store would fail on every redelivery. */
+    const store = (job: NewJob, storable: () => NewJob, report: Report) =>
+      submit(job, (exit) => {
+        if (!isInvalid(exit) || isDeeperThan(job.payload, limits.nesting)) return report(received(exit))
+        submit(storable(), (second) => report(received(second)))
+      })
 
     const storeUpdate = (bot: Bot, update: Update, report: Report, text: string | undefined) => {
       const jobOf = makerOf(bot)
-      submit(jobOf(update, text), (exit) => {
-        // Text that PostgreSQL cannot store would fail on every redelivery and block its chat for a day, so replace it.
-        if (isInvalid(exit)) store(jobOf(storableUpdate(update)), report)
-        else report(received(exit))
-      })
+      store(jobOf(update, text), () => jobOf(storableUpdate(update)), report)
     }
 
     const admit = (bot: Bot, update: Update, report: Report, text: string | undefined) =>
@@ -271,7 +280,10 @@ const make = ({ kindOf, submit }: Stores) =>
 
     return WebhookIntake.of({
       deliver: (source, delivery, report) =>
-        withKind(source.kind, report, (kind) => store(sourceJob(source.name, kind, delivery), report)),
+        withKind(source.kind, report, (kind) => {
+          const jobOf = (each: SourceDelivery) => sourceJob(source.name, kind, each)
+          store(jobOf(delivery), () => jobOf(storableDelivery(delivery)), report)
+        }),
       receive: (bot, update, report, text) => {
         if (!bot.takes(update)) return report(Exit.succeed(Received.Ignored()))
         const user = bot.requireAuth || allowedUsers !== undefined ? userOf(update) : undefined

@@ -154,7 +154,9 @@ export const make = (
         return yield* transaction(
           Effect.gen(function* () {
             yield* reserveQuota(workspace, sizeOf(drafts))
-            const ended = yield* mapErrors(sql.unsafe(statements.endDrafts, [drafts.map(({ id }) => id)]))
+            const ended = yield* mapErrors(
+              sql.unsafe(statements.endDrafts, [drafts.map(({ id }) => id), drafts.map(({ size }) => size), chunkBytes])
+            )
             if (ended.length !== drafts.length) return yield* new DraftLost()
             return yield* insertUploads(workspace, drafts, subject)
           })

@@ -3,6 +3,7 @@ import { Clock, Duration, Effect, Either, Layer, Stream } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { isId, makeGenerator, type UploadId, type Workspace } from "../core/Ids.js"
 import { idleUntil } from "../core/Loop.js"
+import * as Rollback from "../core/Rollback.js"
 import type { SubjectDigest } from "../core/Subject.js"
 import * as Draft from "./Draft.js"
 import { maxListedFiles, Storage, type StuckWorkspace, type UploadPage } from "./Storage.js"
@@ -13,7 +14,7 @@ import { UploadsConfig } from "./UploadsConfig.js"
 interface Content {
   readonly chunks: Array<Buffer>
   /** Expiry of the draft, in epoch milliseconds; undefined once published. */
-  draftUntil: number | undefined
+  readonly draftUntil: number | undefined
 }
 
 const isReadable = (upload: Upload, now: number) => upload.ackedAt !== undefined || upload.expiresAt > now
@@ -62,8 +63,36 @@ const make = Effect.gen(function* () {
     return next
   }
 
-  const step = <A, E>(act: (now: number) => Either.Either<A, E>): Effect.Effect<A, E> =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.suspend(() => act(now)))
+  /** How to take back what the current change has written. */
+  let written: Array<() => void> = []
+
+  /** Sets or deletes an entry. An enclosing transaction that fails restores it, unless another change has written it since. */
+  const set = <V>(map: Map<UploadId, V>, id: UploadId, value: V | undefined) => {
+    const before = map.get(id)
+    const write = (next: V | undefined) => void (next === undefined ? map.delete(id) : map.set(id, next))
+    write(value)
+    written.push(() => {
+      if (map.get(id) === value) write(before)
+    })
+  }
+
+  /** Runs a change. It is synchronous: no other change runs between its reads and its writes. */
+  const atomically = <A>(act: (now: number) => A): Effect.Effect<A> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.suspend(() => {
+        written = []
+        const answer = act(now)
+        const reverts = written.toReversed()
+        return Effect.as(
+          Rollback.remember(() => {
+            for (const revert of reverts) revert()
+          }),
+          answer
+        )
+      })
+    )
+
+  const step = <A, E>(act: (now: number) => Either.Either<A, E>): Effect.Effect<A, E> => Effect.flatten(atomically(act))
 
   const quotaFault = (workspace: Workspace, drafts: ReadonlyArray<Draft.WholeDraft>): QuotaExceeded | undefined => {
     const size = drafts.reduce((sum, draft) => sum + draft.size, 0)
@@ -80,14 +109,15 @@ const make = Effect.gen(function* () {
     const times = { createdAt: now, expiresAt: now + Duration.toMillis(config.expiry) }
     return drafts.map((draft) => {
       const upload: Upload = { ...draft, workspace, ...times, fetchedAt: undefined, ackedAt: undefined }
-      uploads.set(upload.id, upload)
-      if (subject !== undefined) subjects.set(upload.id, subject)
+      set(uploads, upload.id, upload)
+      if (subject !== undefined) set(subjects, upload.id, subject)
       const content = contents.get(upload.id)
-      if (content !== undefined) content.draftUntil = undefined
+      if (content !== undefined) set(contents, upload.id, { ...content, draftUntil: undefined })
       return upload
     })
   }
 
+  /** Outside of transactions, as in PostgreSQL: chunks of drafts are stored as they arrive. */
   const storeDraft = (id: UploadId, draftUntil: number) => (n: number, bytes: Buffer) =>
     Effect.suspend(() => {
       if (n === 0) contents.set(id, { chunks: [], draftUntil })
@@ -105,9 +135,9 @@ const make = Effect.gen(function* () {
   }
 
   const remove = (id: UploadId) => {
-    uploads.delete(id)
-    contents.delete(id)
-    subjects.delete(id)
+    set(uploads, id, undefined)
+    set(contents, id, undefined)
+    set(subjects, id, undefined)
   }
 
   const contentOf = (upload: Upload) => (range?: ByteRange) =>
@@ -130,7 +160,8 @@ const make = Effect.gen(function* () {
         const fault = quotaFault(workspace, drafts)
         if (fault !== undefined) return Either.left(fault)
         for (const [index, { id }] of drafts.entries()) {
-          contents.set(id, { chunks: chunksOf(files[index]?.content ?? new Uint8Array()), draftUntil: undefined })
+          const chunks = chunksOf(files[index]?.content ?? new Uint8Array())
+          set(contents, id, { chunks, draftUntil: undefined })
         }
         return Either.right(publishNow(workspace, drafts, now, subject).map(({ id }) => id))
       })
@@ -158,8 +189,8 @@ const make = Effect.gen(function* () {
         return Either.right(publishNow(workspace, drafts, now, subject))
       }),
     discard: (drafts) =>
-      Effect.sync(() => {
-        for (const id of drafts) if (!uploads.has(id)) contents.delete(id)
+      atomically(() => {
+        for (const id of drafts) if (!uploads.has(id)) set(contents, id, undefined)
       }),
     kept: (workspace) => Effect.sync(() => keptNow(workspace)),
     list: (workspace, limit = maxListedFiles) =>
@@ -171,18 +202,15 @@ const make = Effect.gen(function* () {
     get: (workspace, id) =>
       step((now) => Either.map(find(workspace, id, now), (upload) => ({ upload, content: contentOf(upload) }))),
     markFetched: (workspace, id) =>
-      step((now) =>
-        Either.map(find(workspace, id, now), (upload) => void uploads.set(id, { ...upload, fetchedAt: now }))
-      ),
+      step((now) => Either.map(find(workspace, id, now), (upload) => set(uploads, id, { ...upload, fetchedAt: now }))),
     ack: (workspace, id) =>
       step((now) =>
-        Either.map(
-          find(workspace, id, now),
-          (upload) => void uploads.set(id, { ...upload, ackedAt: upload.ackedAt ?? now })
+        Either.map(find(workspace, id, now), (upload) =>
+          set(uploads, id, { ...upload, ackedAt: upload.ackedAt ?? now })
         )
       ),
     sweep: (ackRetention) =>
-      Effect.map(Clock.currentTimeMillis, (now) => {
+      atomically((now) => {
         const ackedUntil = now - Duration.toMillis(ackRetention)
         const all = [...uploads.values()]
         const acked = all.filter(({ ackedAt }) => ackedAt !== undefined && ackedAt <= ackedUntil)
@@ -220,7 +248,7 @@ const make = Effect.gen(function* () {
       }
     }),
     erase: (subject, act) =>
-      Effect.sync(() => {
+      atomically(() => {
         const found = [...subjects].filter(([, own]) => own === subject)
         if (act === "erase") for (const [id] of found) remove(id)
         return found.length

@@ -14,8 +14,9 @@ const facts = `u.file_id, u.workspace_id, u.filename, u.mimetype, u.size_bytes::
 const readable = (now: string) =>
   `u.file_id = $1 and u.workspace_id = $2 and (u.acked_at is not null or u.expires_at > ${instant(now)})`
 
-// Chunks of drafts commit asynchronously. The synchronous commit that publishes the draft also flushes all earlier WAL,
-// so nothing published can be lost. The setting ends with this statement's transaction.
+// Chunks of drafts commit asynchronously. A crash of the server can lose the last ones while their upload goes on, so
+// endDrafts counts them. The synchronous commit that publishes the draft also flushes all earlier WAL. The setting ends
+// with this statement's transaction.
 const asyncCommit = "async_commit as materialized (select set_config('synchronous_commit', 'off', true))"
 
 export const make = (schema: string) => ({
@@ -48,11 +49,16 @@ export const make = (schema: string) => ({
 
   kept: `select coalesce(sum(size_bytes), 0)::float8 as kept from ${schema}.upload where workspace_id = $1`,
 
-  /** Ends the draft state. Returns only the drafts that still exist. */
+  /**
+   * Ends the draft state. Returns only the drafts that still exist with all their chunks: a crash of the server may have
+   * lost some. $3: bytes per chunk.
+   */
   endDrafts: `
-  update ${schema}.upload_content set draft_until = null
-  where file_id = any($1::uuid[]) and draft_until is not null
-  returning file_id`,
+  update ${schema}.upload_content d set draft_until = null
+  from unnest($1::uuid[], $2::bigint[]) as i(file_id, size_bytes)
+  where d.file_id = i.file_id and d.draft_until is not null
+    and (select count(*) from ${schema}.upload_chunk c where c.file_id = i.file_id) = ceil(i.size_bytes / $3::numeric)
+  returning d.file_id`,
 
   insertUploads: `
   insert into ${schema}.upload

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { userOf } from "../../src/gateway/telegram/TelegramUpdate.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { EmulatedFault, TelegramEmulator } from "../../src/testing/effect.js"
@@ -93,6 +94,30 @@ describe("a user", () => {
       const { message: edited } = message(1, "/auth open-sesame", 50)
       expect(yield* update("desk", { update_id: 1, edited_message: edited })).toMatchObject({ status: 200, text: "" })
       expect(yield* talk("desk", "/whoami", 50)).toMatch(/not signed in/)
+    }).pipe(Effect.provide(withTelegram))
+  )
+
+  it.scopedLive("is not who writes on behalf of a chat: Telegram names the same user for all of them", () =>
+    Effect.gen(function* () {
+      const { update } = yield* WebhookServer
+      const { calls } = yield* TelegramEmulator
+      const anonymous = 1_087_968_824
+      const group = { id: -1001, type: "supergroup", title: "Desk" }
+      const ofGroup = (text: string) => {
+        const { message: own, update_id } = message(++updates, text, anonymous)
+        return { update_id, message: { ...own, chat: group, sender_chat: group } }
+      }
+      expect(yield* update("desk", ofGroup("/auth open-sesame"))).toMatchObject({ status: 200, text: "" })
+      expect(yield* calls).toEqual([])
+      // Signed in by an earlier release.
+      expect(yield* talk("desk", "/auth open-sesame", anonymous)).toMatch(/signed in/)
+      expect((yield* update("closed", ofGroup("hello"))).text).toMatch(/sign in first/)
+      const { message: own, update_id } = message(++updates, "hello", 60)
+      const pressed = { id: "1", from: own.from, message: { ...own, sender_chat: group }, data: "x" }
+      expect(userOf({ update_id, callback_query: pressed })).toBe(60)
+      expect(userOf({ update_id, poll_answer: { poll_id: "1", user: own.from, option_ids: [0] } })).toBe(60)
+      const voted = { poll_id: "1", user: { id: 136_817_688 }, voter_chat: group, option_ids: [0] }
+      expect(userOf({ update_id, poll_answer: voted })).toBeUndefined()
     }).pipe(Effect.provide(withTelegram))
   )
 })

@@ -129,4 +129,50 @@ describe("a bots file that is reloaded", () => {
       yield* Reload.once
     }).pipe(Effect.provide(gate))
   )
+
+  it.scopedLive("refuses other settings of an async bot's jobs and queue, which are made at start", () =>
+    Effect.gen(function* () {
+      const { bots, file } = yield* WebhookServer
+      const write = (settings: string) =>
+        Effect.sync(() => writeFileSync(file, `bots: { loud: { requireAuth: false, async: true, ${settings} } }`))
+      yield* write("handler: echo, backoff: 5s, chatOrder: strict, attempts: 7, updates: [message]")
+      yield* reload
+      for (const [settings, key] of [
+        ["handler: echo, backoff: 6s, chatOrder: strict", "backoff"],
+        ["handler: echo, chatOrder: strict", "backoff"],
+        ["handler: echo, backoff: 5s", "chatOrder"],
+        ["handler: slow, backoff: 5s, chatOrder: strict", "handler"],
+        ["handler: transactional, backoff: 5s, chatOrder: strict", "handler"]
+      ] as const) {
+        yield* write(settings)
+        const { message } = yield* Effect.flip(reload)
+        expect(message).toContain(`bots.loud.${key}: `)
+        expect(message).toContain("changed since this process started; restart the process to apply the change")
+        expect(bots.bot("loud")).toMatchObject({ attempts: 7, chatOrder: "strict" })
+      }
+      yield* write("handler: usual, backoff: 5s, chatOrder: strict")
+      yield* reload
+      writeFileSync(file, "bots: {}")
+      yield* reload
+      yield* write("handler: echo, backoff: 5s, chatOrder: none")
+      expect((yield* Effect.flip(reload)).message).toContain("bots.loud.chatOrder")
+    }).pipe(
+      Effect.provide(
+        layer(
+          {
+            yaml: "bots: { loud: { handler: echo, requireAuth: false, async: true, backoff: 5s, chatOrder: strict } }",
+            handlers: [
+              Handler.make(Job.make("usual", { payload: Schema.Unknown, timeout: "30 seconds" }), () => Effect.void),
+              Handler.make(Job.make("slow", { payload: Schema.Unknown, timeout: "1 hour" }), () => Effect.void),
+              Handler.makeInTransaction(
+                Job.make("transactional", { payload: Schema.Unknown, timeout: "30 seconds" }),
+                () => Effect.void
+              )
+            ]
+          },
+          memory
+        )
+      )
+    )
+  )
 })

@@ -92,6 +92,22 @@ describe.each(backends)("on %s, /api/v1/publish", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("checks the data only for subscribers that the event matches", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const kinds = yield* Kinds
+      const events = yield* Events
+      const kind = { queue: "mail", version: 1, attempts: 3, onDead: undefined }
+      yield* kinds.register([{ ...kind, name: "swiss", schema }])
+      const match = { paths: [["country"]], values: ["CH"] }
+      yield* events.subscribe(["swiss"], [{ event: "user.moved", kind: "swiss", match }])
+      const publish = (data: unknown) => admin("POST", "/api/v1/publish", { json: { name: "user.moved", data } })
+      expect(yield* publish({ country: "DE" })).toMatchObject({ status: 201, json: { jobs: 0 } })
+      expect(yield* publish({ country: "CH" })).toMatchObject({ status: 400, json: { error: { tag: "InvalidEvent" } } })
+      expect(yield* publish({ country: "CH", name: "Ada" })).toMatchObject({ status: 201, json: { jobs: 1 } })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("accepts data for a subscriber whose window was rolled back", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

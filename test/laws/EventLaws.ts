@@ -145,6 +145,22 @@ export const eventLaws = (law: Law): void => {
     })
   )
 
+  law(
+    "reaches a new subscriber that starts in the past once, even if its job is gone before earlier events are delivered",
+    (line) =>
+      Effect.gen(function* () {
+        const early = yield* publish(line, { order: "early" })
+        yield* subscribe(line, ["late"], { past: Duration.toMillis("1 hour") })
+        yield* publish(line, { order: "new" })
+        yield* line.end(yield* line.claimOne, ends.done)
+        yield* line.advance("2 minutes")
+        yield* line.queue.purge(Duration.minutes(1))
+        expect(yield* line.all()).toEqual([])
+        yield* filled(line)
+        expect(yield* line.all()).toMatchObject([{ meta: { event: { id: early.id } } }])
+      })
+  )
+
   law("shows what happened to its jobs, and is replayed to one subscriber", (line) =>
     Effect.gen(function* () {
       const [mail = "", ship = ""] = yield* subscribe(line, ["mail", "ship"])

@@ -2,11 +2,12 @@ import type { Vitest } from "@effect/vitest"
 import { Chunk, Clock, type Duration, Effect, Schema, Stream } from "effect"
 import { Tokens } from "../../src/access/Tokens.js"
 import { type UploadId, Workspace } from "../../src/core/Ids.js"
+import { Transactions } from "../../src/queue/Transactions.js"
 import type { WholeDraft } from "../../src/uploads/Draft.js"
 import { Storage } from "../../src/uploads/Storage.js"
 import type { ByteRange, NewUpload } from "../../src/uploads/Upload.js"
 
-export type Ports = Storage | Tokens
+export type Ports = Storage | Tokens | Transactions
 
 /** Advances the clock of a law. */
 export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
@@ -15,6 +16,7 @@ export type Advance = (by: Duration.DurationInput) => Effect.Effect<void>
 export interface Inbox {
   readonly storage: typeof Storage.Service
   readonly tokens: typeof Tokens.Service
+  readonly transactions: typeof Transactions.Service
   readonly workspace: Workspace
   readonly advance: Advance
   readonly now: Effect.Effect<number>
@@ -42,11 +44,13 @@ const open = (advance: Advance): Effect.Effect<Inbox, never, Ports> =>
   Effect.gen(function* () {
     const storage = yield* Storage
     const tokens = yield* Tokens
+    const transactions = yield* Transactions
     const workspace = newWorkspace()
     yield* advance("1 second")
     return {
       storage,
       tokens,
+      transactions,
       workspace,
       advance,
       now: Clock.currentTimeMillis,

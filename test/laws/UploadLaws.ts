@@ -7,12 +7,14 @@ import { putLaws } from "./PutLaws.js"
 import { sweepLaws } from "./SweepLaws.js"
 import { tokensLaws } from "./TokensLaws.js"
 import { uploadReadLaws } from "./UploadReadLaws.js"
+import { uploadTransactionLaws } from "./UploadTransactionLaws.js"
 
 const chapters = {
   "storing files": putLaws,
   drafts: draftLaws,
   "fetching and acknowledging": uploadReadLaws,
   sweeping: sweepLaws,
+  "the caller's transaction": uploadTransactionLaws,
   tokens: tokensLaws
 }
 

@@ -1,9 +1,9 @@
 import { Layer, TestClock } from "effect"
+import { Transactions } from "../../src/queue/Transactions.js"
 import * as StorageMemory from "../../src/uploads/StorageMemory.js"
 import * as AccessMemory from "../support/AccessMemory.js"
 import { config, uploadLaws } from "./UploadLaws.js"
 
-uploadLaws("uploads in memory", Layer.merge(Layer.provide(StorageMemory.layer, config), AccessMemory.tokens), {
-  clock: "test",
-  advance: TestClock.adjust
-})
+const layer = Layer.mergeAll(Layer.provide(StorageMemory.layer, config), AccessMemory.tokens, Transactions.layerMemory)
+
+uploadLaws("uploads in memory", layer, { clock: "test", advance: TestClock.adjust })

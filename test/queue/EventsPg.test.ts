@@ -1,11 +1,17 @@
 import { expect, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import { Database } from "../../src/database/Database.js"
+import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Listener from "../../src/database/Listener.js"
 import { Events, type Window } from "../../src/queue/events/Events.js"
 import { Kinds } from "../../src/queue/Kinds.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
+import { Wakeups } from "../../src/queue/Wakeups.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
+import { Metrics } from "../../src/telemetry/Metrics.js"
+import { Tally } from "../../src/telemetry/Tally.js"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 // Cases that need PostgreSQL with several sessions; the laws cover the rest.
@@ -157,6 +163,68 @@ layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurr
       expect(yield* events.fill).toEqual({ jobs: 0, isOpen: true })
       yield* endPublish
       expect(yield* events.fill).toEqual({ jobs: 1, isOpen: false })
+    })
+  )
+
+  it.scoped(
+    "are still to be delivered to a subscriber that starts in the past while another session has locked it",
+    () =>
+      Effect.gen(function* () {
+        const events = yield* Events
+        const name = "past.locked"
+        yield* (yield* Kinds).register([{ name, queue: name, version: 1, attempts: 3, onDead: undefined }])
+        yield* events.publish([{ name, data: 1 }])
+        yield* events.subscribe([name], [{ event: name, kind: name, past: 60_000 }])
+        const holder = yield* TestDatabase.connection
+        const locked = yield* Effect.promise(() =>
+          holder.query(`begin; select from nightshift.subscription where kind = '${name}' for update`)
+        )
+        expect(locked).toMatchObject([{}, { rowCount: 1 }])
+        expect(yield* events.fill).toEqual({ jobs: 0, isOpen: true })
+        yield* Effect.promise(() => holder.query("rollback"))
+        let jobs = 0
+        const fill = Effect.tap(events.fill, (filled) => Effect.sync(() => (jobs += filled.jobs)))
+        yield* Effect.repeat(fill, { while: ({ isOpen }) => isOpen })
+        expect(jobs).toBe(1)
+      })
+  )
+
+  it.scoped("are counted and announced with their jobs if the reply to the publish was lost", () =>
+    Effect.gen(function* () {
+      const word = "lost-on-the-way"
+      const url = yield* LosingProxy.open(yield* DatabaseUrl, word, 1)
+      const throughProxy = QueuePg.layer.pipe(
+        Layer.provide(Listener.layerPolling),
+        Layer.provideMerge(Database.layer),
+        Layer.provide(DatabaseUrl.layerOf(url)),
+        Layer.provide(DatabaseConfig.layer),
+        Layer.provideMerge(Layer.effect(Tally, Tally.make).pipe(Layer.provide(Metrics.layer)))
+      )
+      const [name, waits] = ["lost.reply", "lost.reply.waits"]
+      const kinds = [`${name}.a`, `${name}.b`]
+      const all = kinds.map((kind) => ({ name: kind, queue: kind, version: 1, attempts: 3, onDead: undefined }))
+      yield* (yield* Kinds).register(all)
+      const own = yield* Events
+      yield* own.subscribe(
+        kinds,
+        kinds.map((kind) => ({ event: name, kind }))
+      )
+      const workflow = { kind: waits, version: 1, queue: waits, payload: {}, attempts: 3, execution: `${waits}/1` }
+      const { id: job } = yield* (yield* Workflows).start(workflow)
+      const match = { paths: [], values: [] }
+      yield* own.wait({ execution: workflow.execution, job, name: "event", event: name, match })
+      yield* Effect.gen(function* () {
+        const woken = new Set<string>()
+        for (const queue of [...kinds, waits])
+          yield* Effect.flatMap(Wakeups, ({ onWake }) => onWake(queue, () => void woken.add(queue)))
+        const events = yield* Events
+        const [published] = yield* events.publish([{ name, data: word, id: "1" }])
+        expect(published).toMatchObject({ outcome: "published", jobs: 2 })
+        const counts = (yield* Tally).take().filter(({ grain }) => grain === 1)
+        expect(counts.map(({ enqueued, kind }) => [kind, enqueued]).sort()).toEqual(kinds.map((kind) => [kind, 1]))
+        expect([...woken].sort()).toEqual([...kinds, waits])
+        expect(yield* events.publish([{ name, data: word, id: "1" }])).toMatchObject([{ outcome: "repeated", jobs: 0 }])
+      }).pipe(Effect.provide(throughProxy))
     })
   )
 })

@@ -71,21 +71,6 @@ const counted = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 describe("files in the caller's transaction", () => {
-  it.scopedLive("commit or roll back with it", () =>
-    Effect.gen(function* () {
-      const storage = yield* Storage
-      const { transaction } = yield* Database
-      yield* Effect.ignore(
-        transaction(Effect.zipRight(storage.putMany(workspace, [file("a"), file("b")]), Effect.fail("changed my mind")))
-      )
-      expect(yield* names).toEqual([])
-      expect(yield* remains).toEqual({ contents: 0, chunks: 0 })
-      const inside = yield* transaction(Effect.zipRight(storage.put(workspace, file("c")), names))
-      expect(inside).toEqual(["c"])
-      expect(yield* names).toEqual(["c"])
-    }).pipe(Effect.provide(house))
-  )
-
   it.scopedLive("are not undone by a refusal that the caller handles", () =>
     Effect.gen(function* () {
       const storage = yield* Storage
@@ -113,6 +98,29 @@ describe("files in the caller's transaction", () => {
       expect(yield* names).toEqual([])
       yield* transaction(storage.publish(workspace, [whole]))
       expect(yield* names).toEqual(["d"])
+    }).pipe(Effect.provide(house))
+  )
+})
+
+describe("a draft", () => {
+  it.scopedLive("is not published if the server has lost one of its chunks, in a crash", () =>
+    Effect.gen(function* () {
+      const storage = yield* Storage
+      const { sql } = yield* Database
+      const drafts = yield* Effect.forEach(["whole", "lost"], (name) => storage.begin(file(name)))
+      yield* Effect.forEach(drafts, (draft) => draft.append(Buffer.alloc(2 * chunkBytes + 1)))
+      const [whole, lost] = yield* Effect.forEach(drafts, (draft) => draft.end)
+      const gone = yield* sql`delete from nightshift.upload_chunk where file_id = ${lost?.id} and n = 1 returning n`
+      expect(gone).toHaveLength(1)
+      const publish = (...all: ReadonlyArray<typeof whole>) =>
+        storage.publish(
+          workspace,
+          all.filter((each) => each !== undefined)
+        )
+      expect(yield* Effect.flip(publish(whole, lost))).toMatchObject({ _tag: "DraftLost" })
+      expect(yield* names).toEqual([])
+      yield* publish(whole)
+      expect(yield* names).toEqual(["whole"])
     }).pipe(Effect.provide(house))
   )
 })

@@ -73,9 +73,13 @@ export const chatOf = (update: Update): number | undefined => {
   )
 }
 
-/** The user who caused the update, if it has one. */
+/**
+ * The user who caused the update, if it has one. Undefined for a message or a vote on behalf of a chat: its `from` or `user`
+ * is then the same for all anonymous admins, or for all channels.
+ */
 export const userOf = (update: Update): number | undefined => {
   const content = contentOf(update)
+  if (isObject(within(content, "sender_chat")) || isObject(within(content, "voter_chat"))) return undefined
   return idOf(within(content, "from")) ?? idOf(within(content, "user"))
 }
 

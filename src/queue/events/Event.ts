@@ -57,6 +57,14 @@ export interface Window {
   readonly by: ReadonlyArray<ReadonlyArray<string>>
 }
 
+/** Paths that are compared, and their values in the same order. */
+export interface Match {
+  /** Paths in the data, each a list of names. */
+  readonly paths: ReadonlyArray<ReadonlyArray<string>>
+  /** Value of each path. */
+  readonly values: ReadonlyArray<unknown>
+}
+
 /** What happened to an event that was published. */
 export interface Published {
   /** UUID of the event; of the first one, if it was published before. */
@@ -117,6 +125,8 @@ export interface Subscription {
   readonly fillFromAt: number | undefined
   /** How events are joined. Undefined if each makes a job. */
   readonly window: Window | undefined
+  /** Values that an event must have. Undefined if all events make jobs. */
+  readonly match: Match | undefined
   /** Whether it selects or joins events by values of their data. */
   readonly compares: boolean
 }

@@ -3,15 +3,18 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { checkPayload } from "../enqueue/JobRequests.js"
 import type { Kinds } from "../Kinds.js"
 import { type Events, InvalidEvent, type NewEvent } from "./Events.js"
+import { matches } from "./Match.js"
 
-/** Checks the data of an event by the schemas of its subscribers, for a publisher without the code of the event. */
+/** Checks the data of an event by the schemas of the subscribers that it matches, for a publisher without the code of the event. */
 export const check = (
   events: typeof Events.Service,
   kinds: typeof Kinds.Service,
   { data, name }: NewEvent
 ): Effect.Effect<void, InvalidEvent | DatabaseError> =>
   Effect.gen(function* () {
-    const subscribers = (yield* events.subscriptions).filter(({ event }) => event === name)
+    const subscribers = (yield* events.subscriptions).filter(
+      ({ event, match }) => event === name && (match === undefined || matches(match, data))
+    )
     if (subscribers.length === 0) return
     const known = new Map((yield* kinds.all).map((kind) => [kind.name, kind]))
     for (const { subscriber, window } of subscribers) {

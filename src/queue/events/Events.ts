@@ -10,9 +10,9 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { digestOf, type Erase, subjectCharacters } from "../../database/SubjectText.js"
 import type { OuterTransactionFailed } from "../JobErrors.js"
 import type { RunStatement } from "../Queue.js"
-import type { EventDetails, Published, StoredEvent, Subscription, Window } from "./Event.js"
+import type { EventDetails, Match, Published, StoredEvent, Subscription, Window } from "./Event.js"
 
-export type { EventDetails, EventJob, Published, StoredEvent, Subscription, Window } from "./Event.js"
+export type { EventDetails, EventJob, Match, Published, StoredEvent, Subscription, Window } from "./Event.js"
 
 /** Maximum number of events in one call. */
 export const maxEvents = 1_000
@@ -108,14 +108,6 @@ export interface EventWait {
   readonly match: Match
   /** The wait has timed out: if no event has ended it, it is deleted. [false] */
   readonly ends?: boolean | undefined
-}
-
-/** Paths that are compared, and their values in the same order. */
-export interface Match {
-  /** Paths in the data, each a list of names. */
-  readonly paths: ReadonlyArray<ReadonlyArray<string>>
-  /** Value of each path. */
-  readonly values: ReadonlyArray<unknown>
 }
 
 /** The event that a wait found, or whether an event can still appear whose publisher did not see the wait. */

@@ -33,9 +33,11 @@ interface EventRow extends Windows.Event {
   readonly replays: ReadonlyArray<JobId>
   /** The jobs of its windows that are closed, by subscriber. */
   readonly windowJobs: Readonly<Record<string, JobId>>
+  /** The subscribers that were to get earlier events when it was published. */
+  readonly delivered: ReadonlyArray<string>
 }
 
-interface SubscriptionRow extends Omit<NewSubscription, "window">, Omit<Subscription, "compares"> {}
+interface SubscriptionRow extends Omit<NewSubscription, "window">, Omit<Subscription, "compares" | "match"> {}
 
 interface WaitRow extends EventWait {
   readonly since: number
@@ -162,7 +164,8 @@ const make = Effect.gen(function* () {
               ownId,
               subject,
               data: JSON.parse(data),
-              ...unseen
+              ...unseen,
+              delivered: subscribersOf(name).flatMap(({ fillFromAt, kind }) => (fillFromAt === undefined ? [] : kind))
             }
             set(events, id, event)
             if (ownId !== undefined) set(ownIds, keyOf(name, ownId), id)
@@ -229,16 +232,18 @@ const make = Effect.gen(function* () {
           createdAt,
           fillFromAt,
           window,
+          match,
           compares: match !== undefined || (window?.by ?? []).length > 0
         }))
     ),
     fill: changing((now, known, queueOf) => {
       let made = 0
       for (const [key, subscription] of [...subscriptions]) {
-        const { event: name, fillFromAt } = subscription
+        const { event: name, fillFromAt, kind } = subscription
         if (fillFromAt === undefined) continue
         for (const event of [...events.values()]) {
           if (event.name !== name || event.publishedAt < fillFromAt || !fits(subscription, event)) continue
+          if (event.delivered.includes(kind)) continue
           if (receive(event, subscription, known, now, queueOf)) made += 1
         }
         set(subscriptions, key, { ...subscription, fillFromAt: undefined })
@@ -259,7 +264,7 @@ const make = Effect.gen(function* () {
       return { jobs: made, nextAt: Windows.lookAt(now, windows(), dueAt()) }
     }).pipe(Effect.zipLeft(idleUntil(dueAt, "exactly"))),
     get: (id) =>
-      Effect.flatMap(find(id), ({ replays, subject: _, windowJobs, ...event }) =>
+      Effect.flatMap(find(id), ({ delivered: _, replays, subject: __, windowJobs, ...event }) =>
         jobs.atomically((now) => {
           const jobOfId = (job: JobId, subscriber: string, replayed: boolean): EventJob => {
             const row = jobs.get(job)
@@ -282,7 +287,9 @@ const make = Effect.gen(function* () {
         const found = [...events.values()]
           .filter((event) => (name === undefined || event.name === name) && (cursor === undefined || event.id < cursor))
           .sort((left, right) => (left.id < right.id ? 1 : -1))
-        const page = found.slice(0, limit).map(({ replays: _, subject: __, windowJobs: ___, ...event }) => event)
+        const page = found
+          .slice(0, limit)
+          .map(({ delivered: _, replays: __, subject: ___, windowJobs: ____, ...event }) => event)
         return { events: page, next: found.length > limit ? page.at(-1)?.id : undefined }
       }),
     replay: (id, kind) =>

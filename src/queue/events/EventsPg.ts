@@ -81,11 +81,14 @@ const requestOf = (events: ReadonlyArray<Stamped>, now: number, more: object): s
   return `${JSON.stringify({ now, ...more }).slice(0, -1)},"events":[${each.join(",")}]}`
 }
 
-/** An event that exists under its own id was stored by a first try, whose reply was lost. */
+/** Whether an event exists under its own id: a first try has stored it, whose reply was lost. */
+const isStoredBefore = (event: Stamped | undefined, { id, repeated }: Answer["events"][number]) =>
+  repeated && id === event?.eventId
+
 const publishedOf = (events: ReadonlyArray<Stamped>, answer: Answer): ReadonlyArray<Published> =>
-  answer.events.map(({ id, jobs, repeated }, place) => {
-    const isRepeated = repeated && id !== events[place]?.eventId
-    return { id, jobs, outcome: isRepeated ? "repeated" : "published" }
+  answer.events.map((each, place) => {
+    const isRepeated = each.repeated && !isStoredBefore(events[place], each)
+    return { id: each.id, jobs: each.jobs, outcome: isRepeated ? "repeated" : "published" }
   })
 
 /** Stores the events of a request, whose JSON is its parameter. */
@@ -124,11 +127,33 @@ const make = Effect.gen(function* () {
   const store = (events: ReadonlyArray<Stamped>, now: number, more: object): Effect.Effect<Answer, DatabaseError> =>
     Effect.map(direct.rows(statement, [requestOf(events, now, more)]), (rows) => rows[0]?.[0] as Answer)
 
+  /** Adds to an answer what a first try has stored and woken. The events are published even if this cannot be read. */
+  const found = (events: ReadonlyArray<Stamped>, answer: Answer): Effect.Effect<Answer> => {
+    const before = answer.events.flatMap((each, place) => (isStoredBefore(events[place], each) ? each.id : []))
+    if (before.length === 0) return Effect.succeed(answer)
+    const rows = sql<{ event: string; queue: string; kind: string | null }>`
+      select e.id as event, j.queue, j.kind from ${table} e join ${subscriptions} s on s.event = e.name
+      join ${jobs} j on j.id = ${sql(`${schema}.event_job`)}(e.id, s.kind) where e.id = any(${before}::uuid[])
+      union all
+      select w.taken, j.queue, null from ${waits} w join ${jobs} j on j.id = w.job where w.taken = any(${before}::uuid[])`
+    return Effect.map(
+      Effect.orElseSucceed(rows, () => []),
+      (all) => ({
+        events: answer.events.map((each, place) => {
+          if (!isStoredBefore(events[place], each)) return each
+          return { ...each, jobs: all.filter(({ event, kind }) => event === each.id && kind !== null).length }
+        }),
+        jobs: [...answer.jobs, ...all.flatMap(({ kind, queue }) => (kind === null ? [] : { kind, queue, count: 1 }))],
+        woken: [...answer.woken, ...all.flatMap(({ kind, queue }) => (kind === null ? queue : []))]
+      })
+    )
+  }
+
   const storeOutside = (events: ReadonlyArray<Stamped>, lock_timeout: string) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const once = store(events, now, { lock_timeout })
-      const answer = yield* Effect.catchIf(once, isPassing, () => once)
+      const answer = yield* Effect.catchIf(once, isPassing, () => Effect.flatMap(once, (again) => found(events, again)))
       count(answer.jobs, now)
       yield* notifier.storedBySql(new Set([...answer.jobs.map(({ queue }) => queue), ...answer.woken]))
       return publishedOf(events, answer)

@@ -3,7 +3,7 @@ import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import type { Hints } from "../../database/Hints.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
-import type { Subscription, Window } from "./Event.js"
+import type { Match, Subscription, Window } from "./Event.js"
 import { type Events, type NewSubscription, NotSubscribed, nextLook, subscriptionTopic } from "./Events.js"
 
 // Subscribers of events, and the jobs that they get after the publish: of earlier events, and of windows.
@@ -31,7 +31,8 @@ interface SubscriptionRow {
   readonly debounce: number | null
   readonly most: number | null
   readonly by_paths: Window["by"] | null
-  readonly matches: boolean
+  readonly paths: Match["paths"] | null
+  readonly match: Match["values"] | null
 }
 
 /** An answer, the oldest transaction that its statement could not see because it may be open, and a newer one: its own. */
@@ -185,7 +186,7 @@ export const make = (
     subscriptions: Effect.map(
       mapErrors(sql<SubscriptionRow>`
         select event, kind, ${sql.literal(millis("created_at"))} as created_at, ${sql.literal(millis("fill_from"))} as fill_from,
-          debounce, most, by_paths, paths is not null as matches
+          debounce, most, by_paths, paths, match
         from ${subscriptions} order by event, kind`),
       (rows) =>
         rows.map(
@@ -198,7 +199,8 @@ export const make = (
               row.debounce === null
                 ? undefined
                 : { debounce: row.debounce, max: row.most ?? 1, by: row.by_paths ?? [] },
-            compares: row.matches || (row.by_paths ?? []).length > 0
+            match: row.paths === null ? undefined : { paths: row.paths, values: row.match ?? [] },
+            compares: row.paths !== null || (row.by_paths ?? []).length > 0
           })
         )
     )
