@@ -82,10 +82,10 @@ const requeued = (
   if (holder !== undefined && holder.id !== row.id) {
     return Either.left(new DedupeKeyHeld({ id: row.id, holder: holder.id }))
   }
-  const { deathCount, history } = row
+  const { batch, deathCount, history } = row
   workflows.reopenFailed(row, now)
   const woken = isExecution(row) ? (row.woken ?? 0) + 1 : row.woken
-  const next = stored(table, { ...row, ...blank, deathCount, history, woken, runAt: now, updatedAt: now })
+  const next = stored(table, { ...row, ...blank, batch, deathCount, history, woken, runAt: now, updatedAt: now })
   workflows.requeueBelow(row, now, (child) => {
     const after = requeued(table, workflows, child, now, onBelow)
     if (Either.isRight(after)) onBelow(child, after.right)
