@@ -8,7 +8,7 @@
 -- when a job of another subject replaces the payload, so that claims stay free of index writes.
 create index job_subject on job ((meta->>'subjectDigest')) where meta ? 'subjectDigest';
 
--- Used by erasure: what was kept of changed jobs, and of deleted jobs of a subject.
+-- Used by erasure: what was kept of changed jobs, and of jobs of a subject that may no longer exist.
 create index job_undo_job on job_undo (job_id);
 create index job_undo_subject on job_undo ((before->'meta'->>'subjectDigest')) where before->'meta' ? 'subjectDigest';
 
