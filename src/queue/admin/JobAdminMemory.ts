@@ -318,12 +318,10 @@ const make = (table: Table, workflows: Workflows, logs: Logs, hints: typeof Hint
       Effect.map(Clock.currentTimeMillis, (now) => {
         let gone = 0
         for (const [kept, { jobs }] of acts) {
-          for (const [id, { at }] of jobs) {
-            if (at >= now - Duration.toMillis(olderThan)) continue
-            jobs.delete(id)
-            gone += 1
-          }
-          if (jobs.size === 0) acts.delete(kept)
+          // An operation may take long. Its jobs are kept together.
+          if ([...jobs.values()].some(({ at }) => at >= now - Duration.toMillis(olderThan))) continue
+          gone += jobs.size
+          acts.delete(kept)
         }
         return gone
       })

@@ -8,7 +8,7 @@ import { erasedAtOf, subjectKey } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
-import { instant } from "../../database/SqlInstant.js"
+import { fragments, instant } from "../../database/SqlInstant.js"
 import { eraseBatch } from "../../database/SubjectText.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
@@ -276,10 +276,13 @@ const make = Effect.gen(function* () {
   const pruneUndo: typeof JobAdmin.Service.pruneUndo = (olderThan) =>
     Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
+      // Acts have ids that sort by time, so the primary key finds the oldest. Operations, and their undo, may take long.
+      const which = sql`act < ${floorOf(before)} and act <> all(array(
+        select unnest(array[id, coalesce(undoes, id)]) from ${sql(`${schema}.operation`)}
+        where finished_at is null or finished_at >= ${fragments(sql).instant(before)}))`
       let sum = 0
       for (;;) {
-        // Acts have ids that sort by time, so the primary key finds the oldest.
-        const count = yield* forgetUndo(sql`act < ${floorOf(before)}`, undoBatch)
+        const count = yield* forgetUndo(which, undoBatch)
         sum += count
         if (count < undoBatch) return sum
       }

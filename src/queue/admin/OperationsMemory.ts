@@ -191,7 +191,7 @@ const make = Effect.gen(function* () {
       const isUndone = [...rows.values()].some(
         ({ operation }) => operation.undoes === source && ["running", "done"].includes(operation.status)
       )
-      const isExpired = now - row.operation.createdAt > Duration.toMillis(undoFor)
+      const isExpired = now - (row.operation.finishedAt ?? now) > Duration.toMillis(undoFor)
       const jobs = isExpired ? [] : (keptJobs.get(source) ?? []).toSorted()
       const why = whyNotUndoable(row.operation, { isUndone, kept: jobs.length, now })
       if (why !== undefined) return yield* new OperationNotUndoable({ id: source, why })
