@@ -19,6 +19,7 @@ import { Notifier } from "../Notifier.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
+import { afterCommit } from "../Transactions.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
 import { isKept, keep } from "../workflow/KeepSql.js"
 import { isWhole, reopenFailed, requeueSet } from "../workflow/RetrySql.js"
@@ -173,7 +174,9 @@ const make = Effect.gen(function* () {
       const now = job.updatedAt
       const below = yield* counted.cancelBelow([job.id], now, act)
       const dead = below.filter(({ status }) => status === "dead")
-      for (const { kind, queue } of dead) tally.of(queue, kind).died(1, "cancelled", now)
+      yield* afterCommit(() => {
+        for (const { kind, queue } of dead) tally.of(queue, kind).died(1, "cancelled", now)
+      })
       const woken = yield* counted.count(
         dead.map(({ id }) => id),
         now
@@ -302,9 +305,11 @@ const make = Effect.gen(function* () {
           )
         )
       ).pipe(
-        Effect.tap(({ finishedAt, kind, queue }) => {
-          if (finishedAt !== undefined) tally.of(queue, kind).died(1, "cancelled", finishedAt)
-        }),
+        Effect.tap(({ finishedAt, kind, queue }) =>
+          afterCommit(() => {
+            if (finishedAt !== undefined) tally.of(queue, kind).died(1, "cancelled", finishedAt)
+          })
+        ),
         Effect.catchIf(
           (error) => error._tag === "JobNotInState" && (error.state === "dead" || error.state === "cancelled"),
           () => search.get(id)
