@@ -8,7 +8,7 @@
 -- when a job of another subject replaces the payload, so that claims stay free of index writes.
 create index job_subject on job ((meta->>'subjectDigest')) where meta ? 'subjectDigest';
 
--- Used by erasure: what was kept of changed jobs, and of deleted jobs of a subject.
+-- Used by erasure: what was kept of changed jobs, and of jobs of a subject that may no longer exist.
 create index job_undo_job on job_undo (job_id);
 create index job_undo_subject on job_undo ((before->'meta'->>'subjectDigest')) where before->'meta' ? 'subjectDigest';
 
@@ -46,7 +46,7 @@ begin atomic
 end;
 
 -- As in 0001_baseline.sql, except that the payload of another job brings its subject, or that it has none, and that a job that
--- `fleet move` holds in the queue `queue>from>to` is the same job.
+-- `fleet move` holds in the queue `queue>from>to` is the same job, and that a workflow execution is not replaced.
 create or replace function store_job(fresh job, replaces boolean, capped boolean, out id uuid, out outcome text)
 language plpgsql
 set search_path from current
@@ -78,7 +78,7 @@ begin
           meta = case when j.meta ? 'subjectDigest' or fresh.meta ? 'subjectDigest'
             then nullif(coalesce(j.meta, '{}') - 'subjectDigest' || subject_meta(fresh.meta->>'subjectDigest'), '{}') else j.meta end,
           updated_at = fresh.created_at
-        where j.id = holder.id and j.status = 'pending';
+        where j.id = holder.id and j.status = 'pending' and j.woken is null;
         if found then
           perform pg_notify(current_schema || '_work', holder.queue);
         end if;

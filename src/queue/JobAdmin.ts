@@ -67,7 +67,7 @@ export class JobAdmin extends Context.Tag("nightshift/queue/JobAdmin")<
     /** Of these actions on single jobs, those that `undo` would restore: the job is as the action left it. */
     readonly undoable: (acts: ReadonlyArray<string>) => Effect.Effect<ReadonlySet<string>, DatabaseError>
 
-    /** Deletes undo records of actions older than this. Returns the number of jobs. */
+    /** Deletes undo records of actions, and of operations that ended, longer ago than this. Returns the number of jobs. */
     readonly pruneUndo: (olderThan: Duration.Duration) => Effect.Effect<number, DatabaseError>
 
     /** Deletes undo records that have data of a subject, what was kept of its deleted jobs, and their follow-ups that are to be computed. */

@@ -4,6 +4,7 @@ import * as Rollback from "../core/Rollback.js"
 import { Database } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { inHandler } from "../database/Pools.js"
+import { AfterCommit } from "../database/Transaction.js"
 
 /** Runs several changes atomically: all of them commit, or none. */
 export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
@@ -40,3 +41,9 @@ export class Transactions extends Context.Tag("nightshift/queue/Transactions")<
     runHandler: (effect) => Rollback.transaction(effect)
   })
 }
+
+/** Runs when the current transaction has committed, or at once if there is none. */
+export const afterCommit = (run: () => void): Effect.Effect<void> =>
+  Effect.map(Effect.serviceOption(AfterCommit), (callbacks) =>
+    Option.isSome(callbacks) ? void callbacks.value.push(run) : run()
+  )

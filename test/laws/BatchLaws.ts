@@ -85,6 +85,23 @@ export const batchLaws = (law: Law): void => {
     })
   )
 
+  law("waits for a job that was requeued while it was open", (line) =>
+    Effect.gen(function* () {
+      const { batch } = yield* batchOf(line, 1)
+      const dead = yield* line.end(yield* line.claimOne, ends.dead)
+      yield* line.jobAdmin.requeue(dead.id)
+      expect((yield* line.search.get(dead.id)).batch).toBe(batch.id)
+      yield* line.batches.close
+      expect((yield* line.batches.get(batch.id)).closedAt).toBeUndefined()
+      expect(yield* reports(line)).toEqual([])
+      yield* finishAll(line)
+      yield* line.batches.close
+      const counts = { unfinished: 0, done: 1, dead: 0, cancelled: 0, deleted: 0 }
+      expect(yield* line.batches.get(batch.id)).toMatchObject({ counts })
+      expect(yield* reports(line)).toHaveLength(1)
+    })
+  )
+
   law("takes more jobs while it is open and none once it is closed", (line) =>
     Effect.gen(function* () {
       const { batch } = yield* batchOf(line, 1)

@@ -2,6 +2,7 @@ import { expect } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import type { Dedupe } from "../../src/queue/NewJob.js"
 import { ends, type Law, type Line } from "./Line.js"
+import { begin, suspend } from "./WorkflowLine.js"
 
 const active = (line: Line, more: Partial<Dedupe> = {}): Dedupe => ({ key: `${line.name}:k`, scope: "active", ...more })
 const retained = (line: Line, more: Partial<Dedupe> = {}): Dedupe => active(line, { scope: "retained", ...more })
@@ -175,6 +176,19 @@ export const dedupeLaws = (law: Law): void => {
       const dedupe = active(line, { replace: true })
       expect(yield* again(line, dedupe, { kind: "part", payload: 2 })).toEqual({ outcome: "deduplicated", id })
       expect(yield* line.search.get(id)).toMatchObject({ kind: "greet", payload: 1 })
+    })
+  )
+
+  law("replace does not change a workflow execution", (line) =>
+    Effect.gen(function* () {
+      const order = yield* begin(line)
+      yield* suspend(line, order, [{ kind: "signal", name: "paid", dueAt: undefined }])
+      const before = yield* line.search.get(order.id)
+      const dedupe = { key: `${line.name}/order`, scope: "active", replace: true } as const
+      const answer = { outcome: "deduplicated", id: order.id }
+      expect(yield* again(line, dedupe, { kind: "order", payload: 2, priority: 5 })).toEqual(answer)
+      expect(yield* line.search.get(order.id)).toEqual(before)
+      expect(yield* line.claim()).toEqual([])
     })
   )
 

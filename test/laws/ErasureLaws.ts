@@ -337,6 +337,25 @@ export const erasureLaws = (law: Law): void => {
     })
   )
 
+  law("copies of changed jobs are deleted even if the jobs no longer exist", (line) =>
+    Effect.gen(function* () {
+      const subject = subjectIn(line)
+      const run = yield* line.run({ subject, key: marker, meta: { order: 7 } })
+      const dead = yield* line.end(run, End.Dead({ reason: "rejected", counted: true, error: `no ${marker}` }))
+      const first = yield* line.newId
+      yield* line.jobAdmin.recordingUndo(first).requeue(dead.id)
+      yield* line.jobAdmin.undo(dead.id, first)
+      expect((yield* line.search.get(dead.id)).meta).toEqual(dead.meta)
+      const act = yield* line.newId
+      yield* line.jobAdmin.recordingUndo(act).requeue(dead.id)
+      yield* line.jobAdmin.remove(dead.id)
+      expect(yield* all(line, line.erasure.erase)).toBe(0)
+      expect(yield* line.jobAdmin.eraseUndo(digestIn(line), "count")).toBe(1)
+      expect(yield* all(line, line.jobAdmin.eraseUndo)).toBe(1)
+      expect(yield* Effect.flip(line.jobAdmin.undo(dead.id, act))).toMatchObject({ why: "forgotten" })
+    })
+  )
+
   law("more jobs than fit into one transaction are erased in several", (line) =>
     Effect.gen(function* () {
       const jobs = Array.from({ length: 1_000 }, (_, n) =>

@@ -1,9 +1,11 @@
 import { expect } from "@effect/vitest"
 import { Duration, Effect, Option } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
+import { End } from "../../src/queue/AttemptEnd.js"
 import type { Action, Operation } from "../../src/queue/admin/Operations.js"
 import type { JobFilter } from "../../src/queue/search/JobFilter.js"
 import { ends, type Law, type Line } from "./Line.js"
+import { begin as beginExecution, end as endExecution } from "./WorkflowLine.js"
 
 const filterOf = (line: Line, filter: JobFilter): JobFilter => ({ queue: line.name, ...filter })
 
@@ -247,6 +249,63 @@ export const operationsLaws = (law: Law): void => {
       expect(yield* line.operations.step(id)).toEqual(Option.none())
       expect((yield* states(line)).slice(2)).toEqual(["3 dead", "4 dead"])
     })
+  )
+
+  /** Ends that give the attempt back: the process has no handler for the kind, or its database did not answer. */
+  const returned = (line: Line) =>
+    Effect.map(line.now, (runAt) => [
+      End.Again({ runAt, counted: false, error: "no handler", remember: undefined, unknownTimeout: 86_400_000 }),
+      End.Again({ runAt, counted: false, error: "no database", remember: "database unavailable" })
+    ])
+
+  law("a rehearsal does not stop because its jobs were returned with an error, unless they fail or crash", (line) =>
+    Effect.gen(function* () {
+      const { look, step } = yield* rehearse(line)
+      for (const end of yield* returned(line)) {
+        const [run] = yield* line.claim(1)
+        if (run === undefined) throw new Error("nothing was claimed")
+        expect(yield* line.end(run, end)).toMatchObject({ attempt: 0, lastError: expect.any(String) })
+        expect(yield* step).toEqual(Option.none())
+      }
+      yield* line.advance("1 second")
+      const runs = yield* line.claim(2)
+      expect(runs).toHaveLength(2)
+      expect(yield* step).toEqual(Option.none())
+      yield* line.end(runs[0] ?? (yield* line.claimOne), ends.done)
+      yield* step
+      expect(yield* look).toMatchObject({ status: "running", rehearsal: { succeeded: 1, verdict: "open" } })
+      yield* line.crash(runs[1] ?? (yield* line.claimOne))
+      yield* step
+      expect(yield* look).toMatchObject({ status: "failed", rehearsal: { verdict: "failed" } })
+    })
+  )
+
+  law(
+    "a rehearsal of an execution stops when a step fails, not when the execution was returned with an error",
+    (line) =>
+      Effect.gen(function* () {
+        const order = yield* beginExecution(line)
+        yield* endExecution(line, order, ends.dead)
+        const target = { ids: [order.id] }
+        const { id } = yield* line.operations.begin({ action: "requeue", who: "law", target, rehearse: 1 })
+        yield* line.operations.step(id)
+        for (const end of yield* returned(line)) {
+          yield* endExecution(line, yield* line.claimOne, end)
+          expect((yield* line.search.get(order.id)).lastError).toBeDefined()
+          expect(yield* line.operations.step(id)).toEqual(Option.none())
+          yield* line.advance("1 second")
+        }
+        const run = yield* line.claimOne
+        expect(yield* line.operations.step(id)).toEqual(Option.none())
+        const retry = { kind: "retry", name: "pay", dueAt: (yield* line.now) + 60_000 } as const
+        const waits = { woken: run.execution?.woken ?? 0, runAt: retry.dueAt, waits: [retry], caughtUp: true }
+        yield* endExecution(line, run, End.Suspended({ ...waits, error: "no money" }))
+        yield* line.operations.step(id)
+        expect(yield* line.operations.get(id)).toMatchObject({
+          status: "failed",
+          error: "1 of 1 rehearsed jobs failed again: no money. The others were not requeued."
+        })
+      })
   )
 
   law("a rehearsal stops when its jobs do not end, and a deleted job counts as succeeded", (line) =>

@@ -3,7 +3,7 @@ import { Duration, Effect, Option } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import type { Action, Operation } from "../../src/queue/admin/Operations.js"
 import { isLong } from "../support/Scale.js"
-import type { Law, Line } from "./Line.js"
+import { ends, type Law, type Line } from "./Line.js"
 import { begin, childOf, done, end, executionOf, step, suspend } from "./WorkflowLine.js"
 
 const finish = (line: Line, id: string): Effect.Effect<Operation, unknown> =>
@@ -228,6 +228,28 @@ export const undoExecutionLaws = (law: Law): void => {
       yield* line.advance("2 hours")
       yield* line.jobAdmin.pruneUndo(Duration.hours(1))
       assert.strictEqual(yield* why(old), "expired")
+    })
+  )
+
+  law("an operation that took longer than an hour can be undone for an hour after its end", (line) =>
+    Effect.gen(function* () {
+      const stored = yield* line.queue.enqueue(Array.from({ length: 6 }, () => line.job()))
+      for (const run of yield* line.claim(6)) yield* line.end(run, ends.dead)
+      const target = { ids: stored.map(({ id }) => id) }
+      const { createdAt, id } = yield* line.operations.begin({ action: "requeue", who: "law", target, rehearse: 5 })
+      yield* line.operations.step(id)
+      for (const run of yield* line.claim(5)) {
+        yield* line.advance("13 minutes")
+        yield* line.end(run, ends.done)
+        yield* line.operations.step(id)
+      }
+      const operation = yield* finish(line, id)
+      assert.deepStrictEqual([operation.status, operation.done], ["done", 6])
+      assert.isAbove((operation.finishedAt ?? 0) - createdAt, 3_600_000)
+      yield* line.advance("30 minutes")
+      yield* line.jobAdmin.pruneUndo(Duration.hours(1))
+      const undo = yield* undoAll(line, operation)
+      assert.deepStrictEqual([undo.total?.count, undo.done, undo.skipped], [6, 1, { changed: 5 }])
     })
   )
 

@@ -91,6 +91,23 @@ export const undoLaws = (law: Law): void => {
     })
   )
 
+  law("undo of a cancel is refused while another job has taken the dedupe key whose window has ended", (line) =>
+    Effect.gen(function* () {
+      const dedupe = { key: yield* line.newId, scope: "retained", window: Duration.minutes(1) } as const
+      const before = yield* line.search.get(yield* line.put({ dedupe, runAt: yield* inAnHour(line) }))
+      const act = yield* keep(line, "cancel", before)
+      yield* line.advance("1 minute")
+      const holder = yield* line.put({ dedupe })
+      expect(yield* Effect.flip(line.jobAdmin.undo(before.id, act))).toMatchObject({ _tag: "DedupeKeyHeld", holder })
+      expect((yield* line.search.get(before.id)).state).toBe("cancelled")
+      yield* line.jobAdmin.remove(holder)
+      expect(untimed(yield* line.jobAdmin.undo(before.id, act))).toEqual(untimed(before))
+      expect(yield* line.queue.enqueue([line.job({ dedupe })])).toMatchObject([
+        { outcome: "deduplicated", id: before.id }
+      ])
+    })
+  )
+
   law("nothing is kept of a running job, of an action that was not kept, or after its time", (line) =>
     Effect.gen(function* () {
       const { id } = yield* line.run()

@@ -1,11 +1,14 @@
 import { SqlClient } from "@effect/sql"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Exit, Layer } from "effect"
+import { makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
+import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { Transactions } from "../../src/queue/Transactions.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Tally } from "../../src/telemetry/Tally.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -19,10 +22,12 @@ const house = QueuePg.layer.pipe(
 
 const job = { kind: "greet", version: 1, queue: "mail", payload: {}, attempts: 5 }
 
-const enqueued = Effect.map(Tally, (counting) => {
-  const minutes = counting.take().filter(({ grain }) => grain === 1)
-  return minutes.reduce((sum, count) => sum + count.enqueued, 0)
-})
+const sumOf = (field: "enqueued" | "cancelled") =>
+  Effect.map(Tally, (counting) => {
+    const minutes = counting.take().filter(({ grain }) => grain === 1)
+    return minutes.reduce((sum, count) => sum + count[field], 0)
+  })
+const enqueued = sumOf("enqueued")
 
 describe("a job that is stored in the caller's transaction", () => {
   it.scopedLive("is counted after the commit, and not before", () =>
@@ -62,4 +67,34 @@ describe("a job that is stored in the caller's transaction", () => {
       expect(yield* enqueued).toBe(1)
     }).pipe(Effect.provide(house))
   )
+})
+
+describe("a job that is cancelled in the caller's transaction", () => {
+  const ways = ["alone", "with its parent", "with its parent, at once"] as const
+  for (const way of ways)
+    it.scopedLive(`is counted after the commit, and not after a rollback: ${way}`, () =>
+      Effect.gen(function* () {
+        const queue = yield* Queue
+        const admin = yield* JobAdmin
+        const workflows = yield* Workflows
+        const transactions = yield* Transactions
+        const [plain] = yield* queue.enqueue([{ ...job, queue: "plain" }])
+        const { id } = yield* workflows.start({ ...job, execution: "order" })
+        const pod = (yield* makeGenerator).pod(0)
+        const [run] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+        if (run === undefined || plain === undefined) return expect.fail("two jobs")
+        yield* workflows.startChildren(run, "ship", [job])
+        const cancels: Record<typeof way, Effect.Effect<unknown, unknown>> = {
+          alone: admin.cancel(plain.id),
+          "with its parent": admin.cancel(id),
+          "with its parent, at once": workflows.cancel("order", { now: true })
+        }
+        const cancel = cancels[way]
+        const undone = transactions.run(Effect.zipRight(cancel, Effect.fail("on second thoughts")))
+        expect(yield* Effect.exit(undone)).toEqual(Exit.fail("on second thoughts"))
+        expect(yield* sumOf("cancelled")).toBe(0)
+        expect(yield* transactions.run(Effect.zipRight(cancel, sumOf("cancelled")))).toBe(0)
+        expect(yield* sumOf("cancelled")).toBe(way === "with its parent, at once" ? 2 : 1)
+      }).pipe(Effect.provide(house))
+    )
 })

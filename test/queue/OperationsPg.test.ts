@@ -1,10 +1,13 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer, Option } from "effect"
 import { type JobId, makeGenerator } from "../../src/core/Ids.js"
+import { never } from "../../src/core/Suspension.js"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
+import { End } from "../../src/queue/AttemptEnd.js"
 import { type Operation, Operations } from "../../src/queue/admin/Operations.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
+import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
@@ -33,6 +36,24 @@ const drain: Effect.Effect<number, unknown, Operations> = Effect.gen(function* (
   const { step } = yield* Operations
   return Option.isSome(yield* step()) ? 1 + (yield* drain) : 0
 })
+
+/** An execution that waits for its child, which is an execution. */
+const startTree = (name: string) =>
+  Effect.gen(function* () {
+    const workflows = yield* Workflows
+    const queue = yield* Queue
+    const job = { kind: "order", version: 1, queue: name, payload: {}, attempts: 5 }
+    const { id } = yield* workflows.start({ ...job, execution: name })
+    const pod = (yield* makeGenerator).pod(yield* Clock.currentTimeMillis)
+    const [run] = yield* queue.claim({ queue: name, pod, limit: 1 })
+    if (run === undefined) return yield* Effect.dieMessage("no job is due")
+    yield* workflows.startChildren(run, "ship", [{ ...job, execution: `${name}/child` }])
+    const waits = [{ kind: "children", name: "ship" }] as const
+    const end = End.Suspended({ woken: 0, runAt: never, waits, error: undefined })
+    yield* queue.finalize([{ id, lease: run.lease, linked: true, end }])
+    const [child] = yield* workflows.children(name)
+    return child === undefined ? yield* Effect.dieMessage("no child was started") : { id, child: child.id }
+  })
 
 const requeued = Effect.flatMap(JobSearch, ({ total }) => total({ state: "pending" }, 100_000))
 
@@ -94,6 +115,41 @@ describe("operations on PostgreSQL", () => {
       expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 2, skipped: { locked: 1 } })
     }).pipe(Effect.provide(layer))
   )
+
+  for (const action of ["cancel", "requeue", "delete"] as const)
+    it.scopedLive(
+      `skip a job whose parent or child is locked for long, and hold up no other operation, at ${action}`,
+      () =>
+        Effect.gen(function* () {
+          const workflows = yield* Workflows
+          const [free, parent] = yield* Effect.forEach(["free", "parent"], startTree)
+          if (free === undefined || parent === undefined) return expect.fail("two trees")
+          if (action === "requeue") for (const name of ["free", "parent"]) yield* workflows.cancel(name, { now: true })
+          const isBelow = action === "delete"
+          const other = yield* TestDatabase.connection
+          yield* Effect.promise(() => other.query("begin"))
+          const { rowCount } = yield* Effect.promise(() =>
+            other.query("select from nightshift.job where id = $1 for update", [isBelow ? parent.id : parent.child])
+          )
+          expect(rowCount).toBe(1)
+          const operations = yield* Operations
+          const of = (ids: ReadonlyArray<JobId>) => operations.begin({ action, who: "test", target: { ids } })
+          const first = yield* of(isBelow ? [parent.child, free.child] : [parent.id, free.id])
+          const [plain] = yield* fill(1, "dead")
+          const second = yield* operations.begin({
+            action: "requeue",
+            who: "test",
+            target: { ids: plain === undefined ? [] : [plain.id] }
+          })
+          yield* drain
+          expect(yield* operations.get(first.id)).toMatchObject({ status: "done", done: 1, skipped: { locked: 1 } })
+          expect(yield* operations.get(second.id)).toMatchObject({ status: "done", done: 1 })
+          yield* Effect.promise(() => other.query("rollback"))
+          const again = yield* of(isBelow ? [parent.child] : [parent.id])
+          yield* drain
+          expect(yield* operations.get(again.id)).toMatchObject({ status: "done", done: 1, skipped: {} })
+        }).pipe(Effect.provide(layer))
+    )
 
   it.scopedLive("skip a job whose key is taken concurrently, and process the rest", () =>
     Effect.gen(function* () {

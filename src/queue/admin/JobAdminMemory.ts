@@ -82,10 +82,10 @@ const requeued = (
   if (holder !== undefined && holder.id !== row.id) {
     return Either.left(new DedupeKeyHeld({ id: row.id, holder: holder.id }))
   }
-  const { deathCount, history } = row
+  const { batch, deathCount, history } = row
   workflows.reopenFailed(row, now)
   const woken = isExecution(row) ? (row.woken ?? 0) + 1 : row.woken
-  const next = stored(table, { ...row, ...blank, deathCount, history, woken, runAt: now, updatedAt: now })
+  const next = stored(table, { ...row, ...blank, batch, deathCount, history, woken, runAt: now, updatedAt: now })
   workflows.requeueBelow(row, now, (child) => {
     const after = requeued(table, workflows, child, now, onBelow)
     if (Either.isRight(after)) onBelow(child, after.right)
@@ -318,12 +318,10 @@ const make = (table: Table, workflows: Workflows, logs: Logs, hints: typeof Hint
       Effect.map(Clock.currentTimeMillis, (now) => {
         let gone = 0
         for (const [kept, { jobs }] of acts) {
-          for (const [id, { at }] of jobs) {
-            if (at >= now - Duration.toMillis(olderThan)) continue
-            jobs.delete(id)
-            gone += 1
-          }
-          if (jobs.size === 0) acts.delete(kept)
+          // An operation may take long. Its jobs are kept together.
+          if ([...jobs.values()].some(({ at }) => at >= now - Duration.toMillis(olderThan))) continue
+          gone += jobs.size
+          acts.delete(kept)
         }
         return gone
       })

@@ -8,7 +8,7 @@ import { erasedAtOf, subjectKey } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
-import { instant } from "../../database/SqlInstant.js"
+import { fragments, instant } from "../../database/SqlInstant.js"
 import { eraseBatch } from "../../database/SubjectText.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { cancelTopic, type JobActions, JobAdmin, type JobEdit, startedPayload } from "../JobAdmin.js"
@@ -19,6 +19,7 @@ import { Notifier } from "../Notifier.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { type StoredJobRow, toStoredJob } from "../StoredJobRow.js"
 import { JobSearch } from "../search/JobSearch.js"
+import { afterCommit } from "../Transactions.js"
 import * as CountedEnds from "../workflow/CountedEnds.js"
 import { isKept, keep } from "../workflow/KeepSql.js"
 import { isWhole, reopenFailed, requeueSet } from "../workflow/RetrySql.js"
@@ -173,7 +174,9 @@ const make = Effect.gen(function* () {
       const now = job.updatedAt
       const below = yield* counted.cancelBelow([job.id], now, act)
       const dead = below.filter(({ status }) => status === "dead")
-      for (const { kind, queue } of dead) tally.of(queue, kind).died(1, "cancelled", now)
+      yield* afterCommit(() => {
+        for (const { kind, queue } of dead) tally.of(queue, kind).died(1, "cancelled", now)
+      })
       const woken = yield* counted.count(
         dead.map(({ id }) => id),
         now
@@ -276,10 +279,13 @@ const make = Effect.gen(function* () {
   const pruneUndo: typeof JobAdmin.Service.pruneUndo = (olderThan) =>
     Effect.gen(function* () {
       const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
+      // Acts have ids that sort by time, so the primary key finds the oldest. Operations, and their undo, may take long.
+      const which = sql`act < ${floorOf(before)} and act <> all(array(
+        select unnest(array[id, coalesce(undoes, id)]) from ${sql(`${schema}.operation`)}
+        where finished_at is null or finished_at >= ${fragments(sql).instant(before)}))`
       let sum = 0
       for (;;) {
-        // Acts have ids that sort by time, so the primary key finds the oldest.
-        const count = yield* forgetUndo(sql`act < ${floorOf(before)}`, undoBatch)
+        const count = yield* forgetUndo(which, undoBatch)
         sum += count
         if (count < undoBatch) return sum
       }
@@ -299,9 +305,11 @@ const make = Effect.gen(function* () {
           )
         )
       ).pipe(
-        Effect.tap(({ finishedAt, kind, queue }) => {
-          if (finishedAt !== undefined) tally.of(queue, kind).died(1, "cancelled", finishedAt)
-        }),
+        Effect.tap(({ finishedAt, kind, queue }) =>
+          afterCommit(() => {
+            if (finishedAt !== undefined) tally.of(queue, kind).died(1, "cancelled", finishedAt)
+          })
+        ),
         Effect.catchIf(
           (error) => error._tag === "JobNotInState" && (error.state === "dead" || error.state === "cancelled"),
           () => search.get(id)

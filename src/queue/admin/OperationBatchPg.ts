@@ -15,7 +15,7 @@ import { type Action, batchLimits } from "./Operations.js"
 import * as Rehearsal from "./Rehearsal.js"
 import * as RestorePg from "./RestorePg.js"
 
-/** Lock wait of a batch: for all of its jobs together, and for each job when they run one by one. */
+/** Lock wait of a batch: for all of its jobs together, and for each job, or each tree, when they run one by one. */
 const lockTimeouts = { all: "1s", each: "20ms" }
 
 /** Whether to wait for locked jobs or skip them, and the lock timeout. */
@@ -63,6 +63,19 @@ interface JobResult {
   /** Whether the job is an execution or a child of one. */
   readonly linked?: boolean
 }
+
+/** What a batch did to its jobs. */
+interface Performed {
+  readonly results: ReadonlyArray<JobResult>
+  /** Jobs without a result, which another transaction may have locked. */
+  readonly held: ReadonlyArray<JobId>
+  /** Queues of executions that woke up, and of children that were changed. */
+  readonly woken: ReadonlyArray<string>
+  /** Children that were cancelled. */
+  readonly below: ReadonlyArray<CountedEnds.CancelledBelow>
+}
+
+const nothing: Performed = { results: [], held: [], woken: [], below: [] }
 
 const isTaken = (error: DatabaseError) => error instanceof DatabaseConflict
 
@@ -170,11 +183,13 @@ export const make = (database: typeof Database.Service) => {
     )
 
   const statusesOf = (ids: ReadonlyArray<JobId>) =>
-    Effect.map(
-      mapErrors(sql<{ id: JobId; status: Status | "erased" }>`
+    ids.length === 0
+      ? Effect.succeed(new Map<JobId, Status | "erased">())
+      : Effect.map(
+          mapErrors(sql<{ id: JobId; status: Status | "erased" }>`
         select id, case when ${sql.literal(isWhole("job"))} then status else 'erased' end as status from ${jobs} where id = any(${ids}::uuid[])`),
-      (rows) => new Map(rows.map(({ id, status }) => [id, status]))
-    )
+          (rows) => new Map(rows.map(({ id, status }) => [id, status]))
+        )
 
   const chooseKept = (operation: OperationRow) =>
     Effect.map(
@@ -245,9 +260,9 @@ export const make = (database: typeof Database.Service) => {
    * Effects of an action on linked jobs: cancels or requeues children with their parent, and wakes the executions that
    * wait for cancelled or deleted jobs. Returns the cancelled children.
    */
-  const follow = ({ act, action }: Acting, changed: ReadonlyArray<JobResult>, now: number) =>
+  const follow = ({ act, action }: Acting, results: ReadonlyArray<JobResult>, now: number) =>
     Effect.gen(function* () {
-      const linked = changed.filter(({ linked }) => linked)
+      const linked = results.filter(({ changed, linked }) => changed && linked)
       if (linked.length === 0 || action === "run-now") return { woken: [], below: [] }
       const executions = linked.filter(({ isExecution }) => isExecution).map(({ id }) => id)
       if (action === "requeue") {
@@ -260,14 +275,65 @@ export const make = (database: typeof Database.Service) => {
       return { woken: [...below.map(({ queue }) => queue), ...woken], below }
     })
 
-  /** If a lock is not free in time, the statement of the action reports which jobs are locked. */
-  const lockTrees = (action: Action, ids: ReadonlyArray<JobId>) =>
+  const lockTrees = (action: Action, ids: ReadonlyArray<JobId>, atMost: string) =>
+    action === "run-now"
+      ? Effect.void
+      : Effect.zipRight(
+          mapErrors(sql`select set_config('lock_timeout', ${atMost}, true)`),
+          counted.lock(action === "requeue" ? "requeue" : "end", ids)
+        )
+
+  const withoutResult = (ids: ReadonlyArray<JobId>, results: ReadonlyArray<JobResult>) => {
+    const found = new Set(results.map(({ id }) => id))
+    return ids.filter((id) => !found.has(id))
+  }
+
+  const together = (acting: Acting, ids: ReadonlyArray<JobId>, now: number) =>
     transaction(
-      Effect.zipRight(
-        mapErrors(sql`select set_config('lock_timeout', ${lockTimeouts.all}, true)`),
-        counted.lock(action === "requeue" ? "requeue" : "end", ids)
+      Effect.gen(function* () {
+        yield* lockTrees(acting.action, ids, lockTimeouts.all)
+        const free = yield* performFree(acting, ids, now)
+        const others = withoutResult(ids, free)
+        const statuses = yield* statusesOf(others)
+        const held = others.filter((id) => {
+          const status = statuses.get(id)
+          return status !== undefined && status !== "erased" && isFor(acting.action, status)
+        })
+        const results = held.length === 0 ? free : [...free, ...(yield* performHeld(acting, held, now))]
+        const performed: Performed = { results, held, ...(yield* follow(acting, results, now)) }
+        return performed
+      })
+    )
+
+  /**
+   * Another transaction locks a parent or child of one of the jobs. Only running the jobs one by one finds it. Newest first, as
+   * in one statement: children precede their parents, and of several jobs with one key the newest gets it.
+   */
+  const treeByTree = (acting: Acting, ids: ReadonlyArray<JobId>, now: number) => {
+    const one = (id: JobId) =>
+      transaction(
+        Effect.gen(function* () {
+          yield* lockTrees(acting.action, [id], lockTimeouts.each)
+          const results = yield* perform(acting, [id], now, { forJobs: true, atMost: lockTimeouts.each })
+          const performed: Performed = { results, held: [], ...(yield* follow(acting, results, now)) }
+          return performed
+        })
+      ).pipe(
+        Effect.catchIf(isTaken, () =>
+          Effect.succeed<Performed>({ ...nothing, results: [{ id, changed: false, queue: null, status: null }] })
+        ),
+        Effect.catchIf(isHeldUp, () => Effect.succeed<Performed>({ ...nothing, held: [id] }))
       )
-    ).pipe(Effect.catchIf(isHeldUp, () => Effect.void))
+    return Effect.map(
+      Effect.forEach(ids.toReversed(), one),
+      (all): Performed => ({
+        results: all.flatMap(({ results }) => results),
+        held: all.flatMap(({ held }) => held),
+        woken: all.flatMap(({ woken }) => woken),
+        below: all.flatMap(({ below }) => below)
+      })
+    )
+  }
 
   const run = (operation: OperationRow, action: Action, now: number): Effect.Effect<BatchReport, DatabaseError> =>
     Effect.gen(function* () {
@@ -275,27 +341,19 @@ export const make = (database: typeof Database.Service) => {
       const { ids, isLast, reached } = yield* operation.filter === null
         ? chooseNamed(operation)
         : chooseFiltered(operation, now)
-      if (ids.length > 0 && action !== "run-now") yield* lockTrees(action, ids)
-      const results = ids.length === 0 ? [] : [...(yield* performFree(acting, ids, now))]
-      const unmet = (among: ReadonlyArray<JobId>) => {
-        const met = new Set(results.map(({ id }) => id))
-        return among.filter((id) => !met.has(id))
-      }
-      const others = unmet(ids)
-      const statuses = others.length === 0 ? new Map<JobId, Status | "erased">() : yield* statusesOf(others)
-      const held = others.filter((id) => {
-        const status = statuses.get(id)
-        return status !== undefined && status !== "erased" && isFor(action, status)
-      })
-      if (held.length > 0) results.push(...(yield* performHeld(acting, held, now)))
+      const { below, held, results, woken } =
+        ids.length === 0
+          ? nothing
+          : yield* together(acting, ids, now).pipe(Effect.catchIf(isHeldUp, () => treeByTree(acting, ids, now)))
+      const others = withoutResult(ids, results)
+      const statuses = yield* statusesOf(others)
       const isHeld = new Set<JobId>(held)
       const changed = results.filter((result) => result.changed)
-      const linked = yield* follow(acting, changed, now)
       const stopped: ReadonlyArray<JobResult | CountedEnds.CancelledBelow> =
-        action === "cancel" ? [...changed, ...linked.below] : []
+        action === "cancel" ? [...changed, ...below] : []
       const reasons = [
         ...results.filter((result) => !result.changed).map(() => "dedupe_key_held"),
-        ...unmet(others).map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))
+        ...others.map((id) => (isHeld.has(id) ? "locked" : (statuses.get(id) ?? "not_found")))
       ]
       return {
         done: changed.length,
@@ -304,7 +362,7 @@ export const make = (database: typeof Database.Service) => {
         skipped: tally(reasons),
         woken: new Set([
           ...changed.flatMap(({ queue, status }) => (status === "pending" && queue !== null ? [queue] : [])),
-          ...linked.woken
+          ...woken
         ]),
         stopped: stopped.filter(({ status }) => status === "running").map(({ id }) => id),
         cancelled: stopped.flatMap(({ kind, queue, status }) =>

@@ -54,7 +54,7 @@ const notUndoable = {
   too_many: "cannot be undone: it covered more jobs than the limit of 100,000, or 10,000 for delete.",
   undo: "is itself an undo, which cannot be undone. Start the action again instead.",
   undone: "was already undone, or its undo is running.",
-  expired: "cannot be undone: it is more than an hour old.",
+  expired: "cannot be undone: it ended more than an hour ago.",
   nothing: "has nothing to undo: it changed no job, or only running jobs, which were asked to stop."
 }
 

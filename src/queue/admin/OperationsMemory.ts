@@ -7,6 +7,7 @@ import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { JobAdmin, undoFor } from "../JobAdmin.js"
 import type { DedupeKeyHeld, JobNotFound, JobNotInState, UndoRefused } from "../JobErrors.js"
+import { isExecution } from "../JobRowMemory.js"
 import { JobTable } from "../JobTableMemory.js"
 import { matches } from "../search/JobMatch.js"
 import { isFor } from "./OperationScope.js"
@@ -131,7 +132,12 @@ const make = Effect.gen(function* () {
     const { operation } = row
     const judged = Rehearsal.judge(
       rehearsal,
-      rehearsal.ids.flatMap((id) => table.get(id) ?? []),
+      rehearsal.ids.flatMap((id) => {
+        const job = table.get(id)
+        if (job === undefined) return []
+        const isOfStep = isExecution(job) && job.unknownSince === undefined && !job.cut
+        return { ...job, isDying: job.dying !== undefined, isOfStep }
+      }),
       now - operation.updatedAt
     )
     if (judged.error === undefined && JSON.stringify(judged.rehearsal) === JSON.stringify(rehearsal)) return undefined
@@ -185,7 +191,7 @@ const make = Effect.gen(function* () {
       const isUndone = [...rows.values()].some(
         ({ operation }) => operation.undoes === source && ["running", "done"].includes(operation.status)
       )
-      const isExpired = now - row.operation.createdAt > Duration.toMillis(undoFor)
+      const isExpired = now - (row.operation.finishedAt ?? now) > Duration.toMillis(undoFor)
       const jobs = isExpired ? [] : (keptJobs.get(source) ?? []).toSorted()
       const why = whyNotUndoable(row.operation, { isUndone, kept: jobs.length, now })
       if (why !== undefined) return yield* new OperationNotUndoable({ id: source, why })

@@ -109,8 +109,10 @@ const make = Effect.gen(function* () {
   const judgeRehearsal = (row: OperationRow, rehearsal: Rehearsal.Rehearsal, now: number) =>
     Effect.gen(function* () {
       const found = yield* mapErrors(sql<Rehearsal.RehearsedJob>`
-        select status, last_error as "lastError" from ${sql(`${schema}.job`)} where id = any(${[...rehearsal.ids]}::uuid[])`)
-      const rehearsed = found.map(({ lastError, status }) => ({ status, lastError: lastError ?? undefined }))
+        select status, last_error as "lastError", attempt, crash_count as "crashCount", dying is not null as "isDying",
+          woken is not null and unknown_since is null and cut is not true as "isOfStep"
+        from ${sql(`${schema}.job`)} where id = any(${[...rehearsal.ids]}::uuid[])`)
+      const rehearsed = found.map((job) => ({ ...job, lastError: job.lastError ?? undefined }))
       const judged = Rehearsal.judge(rehearsal, rehearsed, now - row.updated_at)
       if (judged.error === undefined && JSON.stringify(judged.rehearsal) === JSON.stringify(rehearsal)) return undefined
       const isStopped = judged.error !== undefined

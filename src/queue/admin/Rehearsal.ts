@@ -40,11 +40,23 @@ export const isWaiting = (rehearsal: Rehearsal | undefined): rehearsal is Rehear
 export interface RehearsedJob {
   readonly status: Status
   readonly lastError: string | undefined
+  readonly attempt: number
+  readonly crashCount: number
+  /** Whether an execution undoes its steps before it dies. */
+  readonly isDying: boolean
+  /** Whether the job is an execution whose last run was neither cut off nor returned unstarted: its error is that of a step. */
+  readonly isOfStep: boolean
 }
 
-/** A requeue clears the error: a job that has one has failed again, even if it runs meanwhile. */
-const hasFailed = ({ lastError, status }: RehearsedJob) =>
-  status === "dead" || (status !== "done" && lastError !== undefined)
+/**
+ * A requeue clears the error and the counts: a job that has them has failed again, even if it runs meanwhile. A job that was only
+ * returned, by a process without its handler or its database, has an error and got its attempt back.
+ */
+const hasFailed = ({ attempt, crashCount, isDying, isOfStep, lastError, status }: RehearsedJob) => {
+  if (status === "done" || status === "dead") return status === "dead"
+  const failures = attempt - (status === "running" ? 1 : 0)
+  return lastError !== undefined && (failures > 0 || crashCount > 0 || isDying || isOfStep)
+}
 
 export interface Judged {
   readonly rehearsal: Rehearsal

@@ -20,7 +20,11 @@ const restored = [
   "unknown_since",
   "result",
   "progress",
-  "last_error"
+  "last_error",
+  // An enqueue takes the key of an ended job whose window is over. The unique index then refuses the undo.
+  "dedupe_key",
+  "dedupe_scope",
+  "dedupe_until"
 ]
 
 const restoring = `${restored.map((column) => `${column} = kept.${column}`).join(", ")}, updated_at = ${instant("$3")}`

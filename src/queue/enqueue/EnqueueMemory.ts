@@ -107,8 +107,8 @@ const storeOne = (table: Table, job: StampedJob, now: number): Enqueued => {
     table.tally.of(job.queue, job.kind).enqueued(1, now)
     return enqueued(job.id)
   }
-  // This job's handler could not decode the payload of another kind.
-  if (job.replace && standing.status === "pending" && standing.kind === job.kind) {
+  // This job's handler could not decode the payload of another kind. The steps of an execution belong to its payload.
+  if (job.replace && standing.status === "pending" && standing.kind === job.kind && standing.woken === undefined) {
     const { payload, priority, runAt, version } = job
     table.put({ ...standing, payload, version, priority, runAt, meta: metaOfReplaced(standing, job), updatedAt: now })
   }

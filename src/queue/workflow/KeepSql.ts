@@ -1,3 +1,4 @@
+import { subjectKey } from "../../core/Subject.js"
 import { instant } from "../../database/SqlInstant.js"
 
 // Saves jobs before an action, for its undo.
@@ -7,9 +8,12 @@ type Action = "cancel" | "requeue" | "run-now" | "delete"
 /** Columns that only delete changes. Undoing another action does not write them. */
 const untouched = "{payload,meta,on_dead,history}"
 
-/** The saved form of a job row. */
+/** The saved form of a job row. Of `meta`, the digest of the subject stays: erasure finds the copy by it. */
 const keptRow = (action: Action, row: string) =>
-  action === "delete" ? `to_jsonb(${row})` : `to_jsonb(${row}) - '${untouched}'::text[]`
+  action === "delete"
+    ? `to_jsonb(${row})`
+    : `(to_jsonb(${row}) - '${untouched}'::text[]) || case when ${row}.meta ? '${subjectKey}'
+        then jsonb_build_object('meta', jsonb_build_object('${subjectKey}', ${row}.meta->'${subjectKey}')) else '{}' end`
 
 /** Whether the action keeps the previous state of its jobs. */
 export const isKept = "$3::uuid is not null"

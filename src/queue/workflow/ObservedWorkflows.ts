@@ -1,9 +1,9 @@
 import { Context, Effect, Exit, Option, Predicate, Tracer } from "effect"
-import { AfterCommit } from "../../database/Transaction.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { Tracing } from "../../telemetry/tracing/Tracing.js"
 import type { WorkflowTally } from "../../telemetry/WorkflowTally.js"
 import type { HeldJob } from "../Queue.js"
+import { afterCommit } from "../Transactions.js"
 import type { NewStep, StepKind } from "./Execution.js"
 import { ofError } from "./Streams.js"
 import type { Recorded, Workflows } from "./Workflows.js"
@@ -11,12 +11,6 @@ import type { Recorded, Workflows } from "./Workflows.js"
 // Counts and traces the recorded steps and signals of executions, for both layers of Workflows.
 
 type Service = typeof Workflows.Service
-
-/** Runs when the caller's transaction has committed, or at once if there is none. */
-const afterCommit = (run: () => void): Effect.Effect<void> =>
-  Effect.map(Effect.serviceOption(AfterCommit), (callbacks) =>
-    Option.isSome(callbacks) ? void callbacks.value.push(run) : run()
-  )
 
 /** A wait can be older than the run that records its end, so its span belongs to the execution, not to a run. */
 const isWait = (kind: StepKind) => kind === "sleep" || kind === "signal" || kind === "message" || kind === "children"

@@ -15,6 +15,7 @@ import { type HeldJob, Queue } from "../Queue.js"
 import * as SqlArrays from "../SqlArrays.js"
 import { BoundedQuery } from "../search/BoundedQuery.js"
 import { JobSearch } from "../search/JobSearch.js"
+import { afterCommit } from "../Transactions.js"
 import * as AsksPg from "./AsksPg.js"
 import * as CountedEnds from "./CountedEnds.js"
 import { heartbeatsOf, type Journal, type NewStep, valuesOf } from "./Execution.js"
@@ -213,10 +214,12 @@ const make = Effect.gen(function* () {
             "cancelled without undoing its steps"
           ])
         )
-        for (const { execution, kind, queue: name } of ended) {
-          tally.of(name, kind).died(1, "cancelled", now)
-          if (execution) tally.workflows.ended(kind, "cancelled")
-        }
+        yield* afterCommit(() => {
+          for (const { execution, kind, queue: name } of ended) {
+            tally.of(name, kind).died(1, "cancelled", now)
+            if (execution) tally.workflows.ended(kind, "cancelled")
+          }
+        })
         const woken = yield* counted.count(
           ended.map((job) => job.id),
           now
