@@ -344,7 +344,7 @@ export const layer: Layer.Layer<
           yield* workflows
             .retry(execution)
             .pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
-          return yield* shown(execution)
+          return yield* Audited.afterCommit(shown(execution))
         })
       )
       .handleRaw("tag", ({ path, request }) =>
@@ -377,7 +377,7 @@ export const layer: Layer.Layer<
             audited("workflow.unpin", execution, () => ({ before: { release: pinned ?? null } })),
             withReason(reason)
           )
-          return yield* shown(execution)
+          return yield* Audited.afterCommit(shown(execution))
         })
       )
   })
