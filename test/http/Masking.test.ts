@@ -3,6 +3,7 @@ import { Effect, Logger, Schema } from "effect"
 import { PodId } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as LogLine from "../../src/telemetry/LogLine.js"
 import * as Masking from "../../src/telemetry/Masking.js"
 import { layer, TestServer } from "./TestServer.js"
@@ -67,6 +68,53 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
       expect(seen.text).not.toMatch(/hunter|ada@example/)
       expect((yield* admin("GET", `/api/v1/jobs/${id}`)).text).toContain("hunter2")
     }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+
+  it.scopedLive("are hidden from viewers in what executions store, even if executions have fields of that name", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* TestServer
+      const workflows = yield* Workflows
+      const queue = yield* Queue
+      const secret = { reason: "hunter2", id: "hunter2", city: "London" }
+      const started = { workflow: "greet", key: "Ada", payload: secret, tags: { state: "hunter2", city: "London" } }
+      expect((yield* admin("POST", "/api/v1/workflows", { json: started })).status).toBe(201)
+      const pod = Schema.decodeSync(PodId)("0198c0de-0000-7000-8000-000000000001")
+      const [run] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+      if (run === undefined) return yield* Effect.dieMessage("the execution was not claimed")
+      yield* workflows.record(run, {
+        name: "charge",
+        kind: "run",
+        attempt: 1,
+        sequence: 1,
+        outcome: "done",
+        exit: { value: secret },
+        startedAt: 0
+      })
+      const path = `/api/v1/workflows/${encodeURIComponent("greet/Ada")}`
+      expect((yield* admin("POST", `${path}/signal`, { json: { name: "go", value: secret } })).status).toBe(200)
+      const listed = yield* viewer("GET", "/api/v1/workflows")
+      const shown = yield* viewer("GET", path)
+      for (const { text } of [listed, shown]) expect(text).not.toContain("hunter2")
+      expect(listed).toMatchObject({
+        status: 200,
+        json: { executions: [{ id: run.id, state: "running", payload: { city: "London", reason: "[masked]" } }] }
+      })
+      expect(shown).toMatchObject({
+        status: 200,
+        json: {
+          tags: { city: "London", state: "[masked]" },
+          steps: [{ name: "charge", exit: { value: { id: "[masked]", city: "London" } } }],
+          deferreds: [{ name: "go", value: { id: "[masked]", city: "London" } }]
+        }
+      })
+      expect((yield* admin("GET", path)).text).toContain("hunter2")
+    }).pipe(
+      Effect.provide(
+        layer({
+          mask: "reason,id,state,kind,version,name,tags,values,attempt,outcome,position,count,createdAt".split(",")
+        })
+      )
+    )
   )
 
   it.scopedLive("cannot be discovered by viewers through searches", () =>

@@ -268,14 +268,11 @@ export const layer: Layer.Layer<
   Effect.gen(function* () {
     const workflows = yield* Workflows
     const audited = yield* Audited.make
-    const { checkFilterAllowed, json: mask } = yield* Masked.make
+    const masked = yield* Masked.make
+    const views = ExecutionView.maskedBy(masked)
     const context = yield* Effect.context<Workflows | Kinds>()
 
-    /** Masks what a viewer must not see: payloads, results, signals and step results. */
-    const masked = <A extends ExecutionView.ExecutionSummaryView>(view: A) =>
-      Effect.map(mask(view), (json) => json as A)
-
-    const shown = (id: string) => workflows.show(id).pipe(Effect.map(ExecutionView.of), Effect.flatMap(masked))
+    const shown = (id: string) => Effect.flatMap(workflows.show(id), views.execution)
 
     /** Returns the execution's id, given that id or the id of its job. */
     const executionOf = (id: string) =>
@@ -285,19 +282,19 @@ export const layer: Layer.Layer<
       .handle("list", ({ urlParams }) =>
         Effect.gen(function* () {
           const { cursor, limit = pageLimits.default, order = "desc", sort = "started", ...filter } = urlParams
-          yield* checkFilterAllowed(filter.tag)
+          yield* masked.checkFilterAllowed(filter.tag)
           const request = {
             limit: Math.min(limit, maxExecutionPage),
             before: cursor,
             sort: sort === "started" ? undefined : { by: sort, descending: order === "desc" }
           }
           const page = yield* reading(workflows.list(filter, request))
-          const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
+          const executions = yield* Effect.forEach(page.executions, views.listed)
           return { executions, next: page.next ?? null, sortedAmong: page.sortedAmong ?? null }
         })
       )
       .handle("counts", ({ urlParams: filter }) =>
-        Effect.zipRight(checkFilterAllowed(filter.tag), reading(workflows.countStates(filter)))
+        Effect.zipRight(masked.checkFilterAllowed(filter.tag), reading(workflows.countStates(filter)))
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {
@@ -324,7 +321,7 @@ export const layer: Layer.Layer<
           const given = yield* Body.decoded(request, AskRequest, maxBodyBytes)
           const execution = yield* executionOf(path.id)
           const answer = yield* Effect.provide(ask({ ...given, execution }, audited), context)
-          return { answer: yield* mask(showable(answer)) }
+          return { answer: yield* masked.json(showable(answer)) }
         })
       )
       .handleRaw("cancel", ({ path, request }) =>
