@@ -56,8 +56,8 @@ type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
 type Needs = Configs | QueuePorts | Transactions | OtherPorts | Gateway | Memory | Lifecycle
 
-/** Timeout of every API request. */
-const longestRequest = Duration.seconds(60)
+/** Timeout of every API request. Longer than a body (60 s) and the answer to an ask (60 s), which have their own errors. */
+const longestRequest = Duration.seconds(130)
 
 /** Checks the Host header and authenticates by token or session cookie. */
 const byToken = Effect.gen(function* () {
