@@ -10,6 +10,8 @@ import { Batches, BatchNotFound, InvalidBatch, maxBatchJobs, maxBatchPage } from
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { followUpOf } from "../../queue/Job.js"
 import type { Kinds } from "../../queue/Kinds.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as WireText from "../WireText.js"
@@ -136,12 +138,13 @@ const oncePerKey = <E, R>(
 ) =>
   Effect.gen(function* () {
     const key = yield* OncePerKey.keyOf(request)
-    const answer =
+    const answer = yield* Deadline.rolledBackAfter(
       key === undefined
-        ? yield* act(undefined)
-        : yield* OncePerKey.run(key, JSON.stringify(content), (firstSeen) =>
+        ? act(undefined)
+        : OncePerKey.run(key, JSON.stringify(content), (firstSeen) =>
             act(derivedId(key, 0, firstSeen) as string as BatchId)
           )
+    )
     return HttpServerResponse.unsafeJson(answer, { status: 201 })
   })
 
@@ -151,11 +154,11 @@ const idOf = (id: string): Effect.Effect<BatchId, BatchNotFound> =>
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "batches">,
   never,
-  Batches | Kinds | Idempotency
+  Batches | Kinds | Idempotency | Transactions
 > = HttpApiBuilder.group(apiOf(group), "batches", (handlers) =>
   Effect.gen(function* () {
     const batches = yield* Batches
-    const context = yield* Effect.context<Kinds | Idempotency>()
+    const context = yield* Effect.context<Kinds | Idempotency | Transactions>()
     return handlers
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {

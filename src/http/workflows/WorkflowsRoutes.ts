@@ -15,6 +15,7 @@ import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import { withReason } from "../access/Caller.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
@@ -270,7 +271,7 @@ export const layer: Layer.Layer<
     const audited = yield* Audited.make
     const masked = yield* Masked.make
     const views = ExecutionView.maskedBy(masked)
-    const context = yield* Effect.context<Workflows | Kinds>()
+    const context = yield* Effect.context<Workflows | Kinds | Transactions>()
 
     const shown = (id: string) => Effect.flatMap(workflows.show(id), views.execution)
 
@@ -298,7 +299,8 @@ export const layer: Layer.Layer<
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {
-          const started = yield* start(yield* Body.decoded(request, StartRequest, maxBodyBytes))
+          const given = yield* Body.decoded(request, StartRequest, maxBodyBytes)
+          const started = yield* Deadline.rolledBackAfter(start(given))
           return HttpServerResponse.unsafeJson(started, { status: 201 })
         }).pipe(Effect.provide(context), Problem.catchErrorsOfOneJob)
       )
