@@ -130,7 +130,10 @@ const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =
     return job === undefined ? undefined : followUpOf({ ...job, name: job.kind }, { payload: job.payload })
   })
 
-/** Answers with the result of `act`, which runs once per Idempotency-Key. It gets the id of a new batch for the key. */
+/**
+ * Answers with the result of `act`, which runs once per Idempotency-Key. It gets the id of a new batch for the key. It
+ * also checks the jobs: a repeated request gets the stored answer even if its kinds have changed since.
+ */
 const oncePerKey = <E, R>(
   request: HttpServerRequest.HttpServerRequest,
   content: unknown,
@@ -164,17 +167,17 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const body = yield* Body.decoded(request, NewBatchRequest, maxBodyBytes)
           const { followUp, force, id, jobs, name, subject } = body
-          const batch = {
-            name,
-            subject,
-            followUp: yield* resolveFollowUp(followUp, force),
-            jobs: yield* resolve(jobs, force)
-          }
           return yield* oncePerKey(request, { batch: body }, (derived) =>
-            Effect.map(batches.create({ ...batch, id: id ?? derived }), (stored) => ({
-              batch: BatchView.of(stored.batch),
-              jobs: stored.jobs
-            }))
+            Effect.gen(function* () {
+              const stored = yield* batches.create({
+                name,
+                subject,
+                followUp: yield* resolveFollowUp(followUp, force),
+                jobs: yield* resolve(jobs, force),
+                id: id ?? derived
+              })
+              return { batch: BatchView.of(stored.batch), jobs: stored.jobs }
+            })
           )
         }).pipe(Effect.provide(context))
       )
@@ -188,9 +191,10 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const id = yield* idOf(path.id)
           const body = yield* Body.decoded(request, AddJobsRequest, maxBodyBytes)
-          const jobs = yield* resolve(body.jobs, body.force)
           return yield* oncePerKey(request, { addTo: id, ...body }, () =>
-            Effect.map(batches.add(id, jobs), (answers) => ({ jobs: answers }))
+            Effect.gen(function* () {
+              return { jobs: yield* batches.add(id, yield* resolve(body.jobs, body.force)) }
+            })
           )
         }).pipe(Effect.provide(context))
       )

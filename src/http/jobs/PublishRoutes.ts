@@ -121,8 +121,10 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const key = yield* OncePerKey.keyOf(request)
           const event = yield* Body.decoded(request, PublishRequest, maxBodyBytes)
-          yield* EventData.check(events, kinds, event)
-          const publish = Effect.map(events.publish([event]), ([published]) => published)
+          const publish = EventData.check(events, kinds, event).pipe(
+            Effect.zipRight(events.publish([event])),
+            Effect.map(([published]) => published)
+          )
           const published = yield* Deadline.rolledBackAfter(
             key === undefined ? publish : OncePerKey.run(key, JSON.stringify({ publish: event }), () => publish)
           )
