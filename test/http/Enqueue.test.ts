@@ -309,3 +309,16 @@ describe.each(backends.slice(0, 1))("on %s, POST /api/v1/jobs with something wro
     }).pipe(Effect.provide(layer()))
   )
 })
+
+describe.each(backends)("on %s, meta", (_, layer) => {
+  it.scopedLive("cannot say that a job was erased", () =>
+    Effect.gen(function* () {
+      for (const subjectErasedAt of ["x", "2020-01-01T00:00:00Z"])
+        expect(yield* post({ ...job, meta: { subjectErasedAt } })).toMatchObject({
+          status: 400,
+          json: { error: { field: "meta", message: expect.stringContaining("subjectErasedAt") } }
+        })
+      expect(yield* stored).toBe(0)
+    }).pipe(Effect.provide(layer()))
+  )
+})
