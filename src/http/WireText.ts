@@ -1,4 +1,4 @@
-import { Either, ParseResult, Schema } from "effect"
+import { Either, JSONSchema, ParseResult, Predicate, Schema } from "effect"
 import * as JsonNumbers from "../core/JsonNumbers.js"
 import { jsonText } from "../queue/NewJob.js"
 
@@ -86,6 +86,18 @@ export const anyOf = <const A extends string>(words: ReadonlyArray<A>, descripti
     { type: "string", enum: words },
     description
   )
+
+const withoutPrototype = Schema.Unknown.pipe(
+  Schema.filter(
+    (value) => !(Predicate.isRecord(value) && Object.hasOwn(value, "__proto__")) || "must not have the key __proto__"
+  )
+)
+
+/** An object whose keys the caller chooses. Decoding it would lose the key `__proto__` silently. */
+export const keyed = <A, I>(record: Schema.Schema<A, I>): Schema.Schema<A, unknown> => {
+  const { $schema: _, ...jsonSchema } = JSONSchema.make(record)
+  return Schema.compose(withoutPrototype, record, { strict: false }).annotations({ jsonSchema })
+}
 
 /** An optional field. */
 export const optional = <S extends Schema.Schema.Any>(schema: S): Schema.optionalWith<S, { exact: true }> =>

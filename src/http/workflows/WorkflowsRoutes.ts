@@ -43,10 +43,12 @@ const StartRequest = Schema.Struct({
   queue: WireText.optional(WireText.Text),
   subject: WireText.optional(WireText.Subject),
   tags: WireText.optional(
-    Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
-      ...WireText.withMessage('must be an object like {"customer":"42"}'),
-      description: `Names and values by which the execution is found: ${tagRule}. Not set on an existing execution.`
-    })
+    WireText.keyed(
+      Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
+        ...WireText.withMessage('must be an object like {"customer":"42"}'),
+        description: `Names and values by which the execution is found: ${tagRule}. Not set on an existing execution.`
+      })
+    )
   ),
   force: WireText.optional(
     Schema.Boolean.annotations({
@@ -101,10 +103,12 @@ const CancelRequest = Schema.Struct({
 
 /** Body of `POST /api/v1/workflows/{id}/tags`. */
 const TagsRequest = Schema.Struct({
-  tags: Schema.Record({ key: Schema.String, value: Schema.NullOr(Schema.String) }).annotations({
-    ...WireText.withMessage('must be an object like {"customer":"42"}'),
-    description: `Tags to set: ${tagRule}. \`null\` removes a tag; others are kept.`
-  }),
+  tags: WireText.keyed(
+    Schema.Record({ key: Schema.String, value: Schema.NullOr(Schema.String) }).annotations({
+      ...WireText.withMessage('must be an object like {"customer":"42"}'),
+      description: `Tags to set: ${tagRule}. \`null\` removes a tag; others are kept.`
+    })
+  ),
   reason
 }).annotations({ identifier: "WorkflowTags", ...object })
 
