@@ -25,5 +25,6 @@ export const subjectOf = (meta: unknown): SubjectDigest | undefined => textAt(me
 /** When the job was erased, in epoch milliseconds. */
 export const erasedAtOf = (meta: unknown): number | undefined => {
   const at = textAt(meta, erasedKey)
-  return at === undefined ? undefined : Date.parse(at)
+  const millis = at === undefined ? Number.NaN : Date.parse(at)
+  return Number.isNaN(millis) ? undefined : millis
 }

@@ -28,7 +28,9 @@ export const refusedType = (type: string | undefined, encoding: string | undefin
 
 /** Whether a request whose body is optional has none. */
 export const isEmpty = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =>
-  headers["content-type"] === undefined && (headers["content-length"] ?? "0") === "0"
+  headers["content-type"] === undefined &&
+  headers["transfer-encoding"] === undefined &&
+  (headers["content-length"] ?? "0") === "0"
 
 /** A stream whose end says whether it is complete: that of node, or one made from a web standard request. */
 type Source = Readable & { readonly complete?: boolean }

@@ -81,6 +81,28 @@ export class DeadlinePassed extends Expected<DeadlinePassed>(412)("DeadlinePasse
   }
 }
 
+/** The database failed while an ask was stored or awaited. A second ask with its id calls the handler at most once. */
+export class AskInterrupted extends Expected<AskInterrupted>(503, {
+  headers: { "retry-after": "1" },
+  logged: true
+})("AskInterrupted", {
+  execution: Schema.String,
+  name: Schema.String,
+  id: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `${this.answer.message} ${this.detail}`
+  }
+
+  override get answer(): Answer {
+    return {
+      ...AskInterrupted.answer,
+      message: `The database failed before execution "${this.execution}" answered the ask "${this.name}". The ask may be stored: ask again with the id "${this.id}" to get its answer without asking twice.`
+    }
+  }
+}
+
 /** No more live event streams can be opened. */
 export class EventsUnavailable extends Expected<EventsUnavailable>(503, { headers: { "retry-after": "10" } })(
   "EventsUnavailable",

@@ -1,4 +1,5 @@
-import { Either, ParseResult, Schema } from "effect"
+import { Either, JSONSchema, ParseResult, Predicate, Schema } from "effect"
+import * as JsonNumbers from "../core/JsonNumbers.js"
 import { jsonText } from "../queue/NewJob.js"
 
 const maxParameterBytes = 64 * 1024
@@ -25,6 +26,12 @@ export const JsonText: Schema.Schema<unknown, string> = Schema.transformOrFail(S
   decode: (text, _, ast): Either.Either<unknown, ParseResult.ParseIssue> => {
     const parsed = Either.try((): unknown => JSON.parse(text))
     if (Either.isLeft(parsed)) return Either.left(new ParseResult.Type(ast, text, "must be JSON"))
+    const lost = JsonNumbers.lostIn(text)
+    if (lost !== undefined) {
+      const issue = new ParseResult.Type(ast, text, JsonNumbers.reasonOf(lost))
+      const [first, ...rest] = lost.path
+      return Either.left(first === undefined ? issue : new ParseResult.Pointer([first, ...rest], text, issue))
+    }
     const storable = jsonText(parsed.right, maxParameterBytes)
     if (Either.isLeft(storable)) return Either.left(new ParseResult.Type(ast, text, storable.left))
     return Either.right(parsed.right)
@@ -79,6 +86,18 @@ export const anyOf = <const A extends string>(words: ReadonlyArray<A>, descripti
     { type: "string", enum: words },
     description
   )
+
+const withoutPrototype = Schema.Unknown.pipe(
+  Schema.filter(
+    (value) => !(Predicate.isRecord(value) && Object.hasOwn(value, "__proto__")) || "must not have the key __proto__"
+  )
+)
+
+/** An object whose keys the caller chooses. Decoding it would lose the key `__proto__` silently. */
+export const keyed = <A, I>(record: Schema.Schema<A, I>): Schema.Schema<A, unknown> => {
+  const { $schema: _, ...jsonSchema } = JSONSchema.make(record)
+  return Schema.compose(withoutPrototype, record, { strict: false }).annotations({ jsonSchema })
+}
 
 /** An optional field. */
 export const optional = <S extends Schema.Schema.Any>(schema: S): Schema.optionalWith<S, { exact: true }> =>

@@ -13,7 +13,7 @@ import {
   shown
 } from "../core/Storable.js"
 import { computed, type DedupeScope, type FollowUp, limits, type OnDead } from "../core/StoredJob.js"
-import { type SubjectDigest, subjectMeta, subjectOf } from "../core/Subject.js"
+import { erasedKey, type SubjectDigest, subjectMeta, subjectOf } from "../core/Subject.js"
 import { digestOf, subjectCharacters } from "../database/SubjectText.js"
 
 /** A job to store, with its kind already resolved to queue, version and attempts. */
@@ -115,10 +115,10 @@ const faultOfDedupe = (dedupe: Dedupe): Fault | undefined => {
   return at("dedupe.key", faultOfText(key, limits.keyCharacters)) ?? at("dedupe.window", faultOfWindow(dedupe))
 }
 
-const faultOfMeta = (meta: unknown): string | undefined =>
-  typeof meta === "object" && meta !== null && !Array.isArray(meta)
-    ? undefined
-    : `must be an object, got ${shown(meta)}`
+const faultOfMeta = (meta: unknown): string | undefined => {
+  if (typeof meta !== "object" || meta === null || Array.isArray(meta)) return `must be an object, got ${shown(meta)}`
+  return erasedKey in meta ? `must not have the field ${erasedKey}, which only an erasure sets` : undefined
+}
 
 const maxDedupeWindow = Duration.toMillis(Duration.days(limits.waitDays))
 

@@ -110,6 +110,20 @@ describe.each(backends)("on %s, GET /api/v1/actions", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("restores a deleted schedule with its subject, whose erasure then finds it", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const subject = "customer:grace"
+      const schedule = { name: "yearly", kind: "greet", payload: { name: "Grace" }, cron: "@yearly", subject }
+      const erasure = { json: { subject, dryRun: true } }
+      expect((yield* admin("POST", "/api/v1/schedules", { json: schedule })).status).toBe(201)
+      yield* admin("DELETE", "/api/v1/schedules/yearly")
+      expect(yield* admin("POST", "/api/v1/erase", erasure)).toMatchObject({ json: { found: { schedules: 0 } } })
+      expect((yield* undo("schedule yearly deleted")).status).toBe(201)
+      expect(yield* admin("POST", "/api/v1/erase", erasure)).toMatchObject({ json: { found: { schedules: 1 } } })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("shows viewers for how long an action can be undone, not how", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* TestServer

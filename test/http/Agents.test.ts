@@ -45,6 +45,21 @@ describe("a request with X-Agent", () => {
     }).pipe(Effect.provide(layer({ mask: ["password"] })))
   )
 
+  it.scopedLive("learns when an action can be undone, not with which payload", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const schedule = { name: "nightly", kind: "greet", cron: "0 3 * * *", payload }
+      yield* admin("POST", "/api/v1/schedules", { json: schedule })
+      yield* admin("DELETE", "/api/v1/schedules/nightly")
+      expect((yield* admin("GET", "/api/v1/actions")).text).toContain("hunter2")
+      const seen = yield* admin("GET", "/api/v1/actions", { headers })
+      expect(seen).toMatchObject({
+        json: { actions: [{ act: "schedule.delete", undo: { request: null } }, { act: "schedule.create" }] }
+      })
+      expect(seen.text).not.toContain("hunter2")
+    }).pipe(Effect.provide(layer({ mask: ["password"] })))
+  )
+
   it.scopedLive("cannot forge another author by its name, and gains no rights", () =>
     Effect.gen(function* () {
       const { admin, id } = yield* setUp

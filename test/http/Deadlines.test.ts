@@ -38,7 +38,49 @@ describe.each(backends)("on %s, a change with a deadline", (_, layer) => {
   )
 })
 
+const hook = { url: "https://customer.example.org/hooks" }
+
+/** Changes that store something new, the table that they insert into, and a list that would show it. */
+const stored: ReadonlyArray<readonly [path: string, json: object, table: string, list: string]> = [
+  ["jobs", { kind: "greet", payload: {} }, "job", "jobs"],
+  ["batches", { jobs: [{ kind: "greet", payload: {} }] }, "job", "batches"],
+  ["workflows", { workflow: "greet", key: "Ada", payload: {} }, "job", "workflows"],
+  ["publish", { name: "paid", data: {} }, "event", "published"],
+  ["endpoints/send", { type: "paid", data: {} }, "job", "jobs"]
+]
+
 describe("a change that waits for the database until its deadline has passed", () => {
+  it.scopedLive.each(stored)("stores nothing with POST /api/v1/%s", ([path, json, table, list]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      yield* admin("POST", "/api/v1/endpoints", { json: hook })
+      const before = (yield* admin("GET", `/api/v1/${list}`)).text
+      const other = yield* TestDatabase.connection
+      const query = (text: string) => Effect.promise(() => other.query(text))
+      yield* query("begin")
+      yield* query(`lock table nightshift.${table} in share mode`)
+      const deadline = Date.now() + 300
+      const headers = { "x-deadline": new Date(deadline).toISOString() }
+      const storing = yield* Effect.fork(admin("POST", `/api/v1/${path}`, { json, headers }))
+      // The change has begun before its deadline.
+      yield* Effect.repeat(
+        query("select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"),
+        {
+          until: ({ rowCount }) => (rowCount ?? 0) > 0
+        }
+      )
+      yield* Effect.repeat(query("select pg_sleep(0.05)"), { until: () => Date.now() > deadline })
+      yield* query("rollback")
+      expect(yield* storing).toMatchObject({ status: 412, json: { error: { tag: "DeadlinePassed" } } })
+      expect((yield* admin("GET", `/api/v1/${list}`)).text).toBe(before)
+      const late = new Date(Date.now() + 600_000).toISOString()
+      expect(yield* admin("POST", `/api/v1/${path}`, { json, headers: { "x-deadline": late } })).toMatchObject({
+        status: 201
+      })
+      expect((yield* admin("GET", `/api/v1/${list}`)).text).not.toBe(before)
+    }).pipe(Effect.provide(layerPostgres()))
+  )
+
   it.scopedLive("is rolled back", () =>
     Effect.gen(function* () {
       const id = yield* scheduled
@@ -49,9 +91,12 @@ describe("a change that waits for the database until its deadline has passed", (
       const deadline = Date.now() + 300
       const cancelling = yield* Effect.fork(cancel(id, new Date(deadline).toISOString()))
       // The change has begun before its deadline.
-      yield* Effect.repeat(query("select from pg_stat_activity where wait_event_type = 'Lock'"), {
-        until: ({ rowCount }) => (rowCount ?? 0) > 0
-      })
+      yield* Effect.repeat(
+        query("select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"),
+        {
+          until: ({ rowCount }) => (rowCount ?? 0) > 0
+        }
+      )
       yield* Effect.repeat(query("select pg_sleep(0.05)"), { until: () => Date.now() > deadline })
       yield* query("rollback")
       expect(yield* cancelling).toMatchObject({ status: 412, json: { error: { tag: "DeadlinePassed" } } })

@@ -309,3 +309,35 @@ describe.each(backends.slice(0, 1))("on %s, POST /api/v1/jobs with something wro
     }).pipe(Effect.provide(layer()))
   )
 })
+
+describe.each(backends)("on %s, meta", (_, layer) => {
+  it.scopedLive("cannot say that a job was erased", () =>
+    Effect.gen(function* () {
+      for (const subjectErasedAt of ["x", "2020-01-01T00:00:00Z"])
+        expect(yield* post({ ...job, meta: { subjectErasedAt } })).toMatchObject({
+          status: 400,
+          json: { error: { field: "meta", message: expect.stringContaining("subjectErasedAt") } }
+        })
+      expect(yield* stored).toBe(0)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("and tags cannot have the key __proto__, which would be lost", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const headers = { "content-type": "application/json" }
+      const started = '{"workflow":"greet","key":"Ada","payload":1,"tags":{"__proto__":"1","a":"2"}}'
+      for (const [path, body, field] of [
+        ["jobs", '{"kind":"greet","payload":1,"meta":{"__proto__":1,"a":2}}', "meta"],
+        ["jobs", '{"jobs":[{"kind":"greet","payload":1,"meta":{"__proto__":1}}]}', "jobs[0].meta"],
+        ["workflows", started, "tags"]
+      ] as const)
+        expect(yield* admin("POST", `/api/v1/${path}`, { body, headers }), body).toMatchObject({
+          status: 400,
+          json: { error: { field, message: expect.stringContaining("must not have the key __proto__") } }
+        })
+      expect(yield* stored).toBe(0)
+      expect(yield* post({ ...job, meta: { constructor: 1 } })).toMatchObject({ status: 201 })
+    }).pipe(Effect.provide(layer()))
+  )
+})

@@ -186,6 +186,8 @@ describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wron
         ["until", "until=2026-01-31", /RFC 3339/],
         ["payload", "payload=%7B", /must be JSON/],
         ["payload", "payload=%22%5Cu0000%22", /NUL/],
+        ["payload.id", `payload=${encodeURIComponent('{"id":9007199254740993}')}`, /64-bit float cannot hold/],
+        ["payload", "payload=9007199254740993", /64-bit float cannot hold/],
         ["kind", "kind=%00", /NUL/],
         ["state", "state=dead&state=asleep", /one of scheduled, retrying/],
         ["state", "state=dead,", /one of scheduled, retrying/],

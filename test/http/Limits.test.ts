@@ -29,6 +29,16 @@ describe.each(backends)("on %s, /api/v1/limits", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("does not ignore a chunked body without a content type", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const limits = yield* declared
+      const body = [Buffer.from('{"duration":'), Buffer.from('"5m"}')]
+      expect((yield* admin("POST", "/api/v1/limits/slack/drain", { body })).status).toBe(415)
+      expect(yield* limits.get("slack")).toMatchObject({ tokens: 5 })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("tunes only the named fields, until the code's values are restored", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

@@ -3,9 +3,11 @@ import { Effect, Logger, Schema } from "effect"
 import { PodId } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as LogLine from "../../src/telemetry/LogLine.js"
 import * as Masking from "../../src/telemetry/Masking.js"
-import { layer, TestServer } from "./TestServer.js"
+import { listen } from "./EventListener.js"
+import { adminToken, layer, TestServer, viewerToken } from "./TestServer.js"
 
 const payload = { name: "Ada", password: "hunter2", deep: [{ EMail: "ada@example.org", city: "London" }] }
 
@@ -67,6 +69,93 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
       expect(seen.text).not.toMatch(/hunter|ada@example/)
       expect((yield* admin("GET", `/api/v1/jobs/${id}`)).text).toContain("hunter2")
     }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+
+  it.scopedLive("are hidden from viewers wherever such errors are quoted", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* TestServer
+      const queue = yield* Queue
+      const { id } = JSON.parse((yield* admin("POST", "/api/v1/jobs", { json: { kind: "greet", payload } })).text)
+      const pod = Schema.decodeSync(PodId)("0198c0de-0000-7000-8000-000000000001")
+      const [job] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+      const end = End.Dead({
+        error: "login refused: password=hunter-two",
+        counted: true,
+        reason: "rejected",
+        remember: "failed"
+      })
+      yield* queue.finalize([{ id, lease: job?.lease as never, end, queue: "mail", key: undefined }])
+      expect((yield* admin("DELETE", `/api/v1/jobs/${id}`)).status).toBe(200)
+      const undone = { json: { undo: JSON.parse((yield* admin("GET", "/api/v1/audit")).text).entries[0].id } }
+      expect((yield* admin("POST", `/api/v1/jobs/${id}/undo`, undone)).status).toBe(200)
+      for (const place of ["jobs/groups", "changes", "audit", "jobs"].map((place) => `/api/v1/${place}`)) {
+        expect((yield* admin("GET", place)).text, place).toContain("hunter-two")
+        const seen = yield* viewer("GET", place)
+        expect(seen.status).toBe(200)
+        expect(seen.text, place).toContain("password=[masked]")
+        expect(seen.text, place).not.toContain("hunter-two")
+      }
+      // All callers of a cell share its figures.
+      const cell = yield* admin("GET", "/api/v1/cell")
+      expect(cell.text).toContain("password=[masked]")
+      expect(cell.text).not.toContain("hunter-two")
+      const errorsFor = (token: string) =>
+        Effect.gen(function* () {
+          const events = yield* listen("/api/v1/events", { authorization: `Bearer ${token}` })
+          return JSON.stringify((yield* events.heard("snapshot")).data)
+        })
+      expect(yield* errorsFor(adminToken)).toContain("hunter-two")
+      const seen = yield* errorsFor(viewerToken)
+      expect(seen).toContain("password=[masked]")
+      expect(seen).not.toContain("hunter-two")
+    }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+
+  it.scopedLive("are hidden from viewers in what executions store, even if executions have fields of that name", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* TestServer
+      const workflows = yield* Workflows
+      const queue = yield* Queue
+      const secret = { reason: "hunter2", id: "hunter2", city: "London" }
+      const started = { workflow: "greet", key: "Ada", payload: secret, tags: { state: "hunter2", city: "London" } }
+      expect((yield* admin("POST", "/api/v1/workflows", { json: started })).status).toBe(201)
+      const pod = Schema.decodeSync(PodId)("0198c0de-0000-7000-8000-000000000001")
+      const [run] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+      if (run === undefined) return yield* Effect.dieMessage("the execution was not claimed")
+      yield* workflows.record(run, {
+        name: "charge",
+        kind: "run",
+        attempt: 1,
+        sequence: 1,
+        outcome: "done",
+        exit: { value: secret },
+        startedAt: 0
+      })
+      const path = `/api/v1/workflows/${encodeURIComponent("greet/Ada")}`
+      expect((yield* admin("POST", `${path}/signal`, { json: { name: "go", value: secret } })).status).toBe(200)
+      const listed = yield* viewer("GET", "/api/v1/workflows")
+      const shown = yield* viewer("GET", path)
+      for (const { text } of [listed, shown]) expect(text).not.toContain("hunter2")
+      expect(listed).toMatchObject({
+        status: 200,
+        json: { executions: [{ id: run.id, state: "running", payload: { city: "London", reason: "[masked]" } }] }
+      })
+      expect(shown).toMatchObject({
+        status: 200,
+        json: {
+          tags: { city: "London", state: "[masked]" },
+          steps: [{ name: "charge", exit: { value: { id: "[masked]", city: "London" } } }],
+          deferreds: [{ name: "go", value: { id: "[masked]", city: "London" } }]
+        }
+      })
+      expect((yield* admin("GET", path)).text).toContain("hunter2")
+    }).pipe(
+      Effect.provide(
+        layer({
+          mask: "reason,id,state,kind,version,name,tags,values,attempt,outcome,position,count,createdAt".split(",")
+        })
+      )
+    )
   )
 
   it.scopedLive("cannot be discovered by viewers through searches", () =>

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { Events } from "../../src/queue/events/Events.js"
+import { Kinds } from "../../src/queue/Kinds.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import { backends, TestServer } from "./TestServer.js"
 
@@ -67,6 +69,34 @@ describe.each(backends)("on %s, an enqueue with an idempotency key", (_, layer) 
       const answers = yield* Effect.all(ten, { concurrency: "unbounded" })
       expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
       expect(yield* stored).toBe(1)
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("returns the first answer even if the kind now has another schema, whatever it stores", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const { register } = yield* Kinds
+      const kind = { name: "hear", queue: "hear", version: 1, attempts: 3, onDead: undefined }
+      yield* register([kind])
+      yield* Effect.flatMap(Events, ({ subscribe }) => subscribe(["hear"], [{ event: "heard", kind: "hear" }]))
+      const payload = { order: 7 }
+      const followUp = { kind: "hear", payload }
+      const made = yield* admin("POST", "/api/v1/batches", { json: { jobs: [{ kind: "greet", payload }] } })
+      const requests = [
+        ["jobs", { kind: "hear", payload }],
+        ["batches", { jobs: [{ kind: "hear", payload }], followUp }],
+        [`batches/${JSON.parse(made.text).batch.id}/jobs`, { jobs: [{ kind: "hear", payload }] }],
+        ["publish", { name: "heard", data: payload }]
+      ] as const
+      const send = ([path, json]: (typeof requests)[number], key: string) =>
+        admin("POST", `/api/v1/${path}`, { json, headers: { "idempotency-key": `${key} ${path}` } })
+      const first = yield* Effect.forEach(requests, (request) => send(request, "k"))
+      expect(first.map(({ status }) => status)).toEqual([201, 201, 201, 201])
+      yield* register([{ ...kind, schema: JSON.stringify({ type: "object", required: ["invoice"] }) }])
+      const refused = yield* Effect.forEach(requests, (request) => send(request, "other"))
+      expect(refused.map(({ status }) => status)).toEqual([400, 400, 400, 400])
+      const again = yield* Effect.forEach(requests, (request) => send(request, "k"))
+      expect(again.map(({ json }) => json)).toEqual(first.map(({ json }) => json))
     }).pipe(Effect.provide(layer()))
   )
 

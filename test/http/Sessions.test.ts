@@ -50,6 +50,22 @@ describe.each(backends)("on %s, a session", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("is used behind a proxy with Basic authentication, whose header is no token and no attempt", () =>
+    Effect.gen(function* () {
+      const { admin, ask } = yield* TestServer
+      const basic = { authorization: `Basic ${Buffer.from("ada:hunter2").toString("base64")}` }
+      const cookie = cookieOf(yield* login(adminToken))
+      // More than the attempts that an address has.
+      for (let number = 0; number < 25; number += 1) {
+        expect((yield* ask("GET", "/api/v1/session", { headers: { ...basic, ...cookie } })).status).toBe(200)
+        expect((yield* ask("GET", "/api/v1/session", { headers: basic })).status).toBe(401)
+      }
+      expect((yield* admin("GET", "/api/v1/session")).status).toBe(200)
+      const wrong = { authorization: "Bearer guess", ...cookie }
+      expect((yield* ask("GET", "/api/v1/session", { headers: wrong })).status).toBe(401)
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("of a viewer reads, logs out, and changes nothing", () =>
     Effect.gen(function* () {
       const { ask } = yield* TestServer
@@ -191,6 +207,16 @@ describe("a process without a database", () => {
 })
 
 describe("the rate of a token's requests", () => {
+  it.scopedLive("is limited, whatever agents it names", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* TestServer
+      const session = (agent: string) => admin("GET", "/api/v1/session", { headers: { "x-agent": agent } })
+      for (let number = 0; number < 4; number += 1) expect((yield* session(`agent ${number}`)).status).toBe(200)
+      expect((yield* session("another agent")).status).toBe(429)
+      expect((yield* viewer("GET", "/api/v1/session")).status).toBe(200)
+    }).pipe(Effect.provide(layer({ apiRate: 2 })))
+  )
+
   it.scopedLive("is limited, with a retry delay", () =>
     Effect.gen(function* () {
       const { admin, viewer } = yield* TestServer

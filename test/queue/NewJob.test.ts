@@ -2,6 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Duration, Either } from "effect"
 import type { JobId } from "../../src/core/Ids.js"
 import { limits } from "../../src/core/StoredJob.js"
+import { erasedAtOf } from "../../src/core/Subject.js"
 import { admit, admitAll, isQueueName, jsonText, type NewJob } from "../../src/queue/NewJob.js"
 
 const job = (more: Partial<NewJob> = {}): NewJob => ({
@@ -15,6 +16,13 @@ const job = (more: Partial<NewJob> = {}): NewJob => ({
 
 const id = "0198c0de-0000-7000-8000-000000000001" as JobId
 const by = { ids: { job: () => id }, now: 17 }
+
+describe("the time at which a job was erased", () => {
+  it("is undefined if it is no time", () => {
+    expect(erasedAtOf({ subjectErasedAt: "2030-01-01T00:00:00.000Z" })).toBe(Date.UTC(2030, 0, 1))
+    expect(erasedAtOf({ subjectErasedAt: "x" })).toBeUndefined()
+  })
+})
 
 describe("the validation of new jobs", () => {
   it("accepts a plain job with its defaults", () => {

@@ -53,6 +53,13 @@ const withoutPath = (seen: unknown): unknown =>
     ? { ...seen, url: HttpUrl.shownOrigin(seen.url) }
     : seen
 
+/** State as viewers may see it. The error of a job may have been stored before NIGHTSHIFT_MASK was set. */
+const hidden = (seen: unknown, { json, text }: Masked.Mask): unknown => {
+  const shown = json(seen)
+  if (!Predicate.isRecord(shown) || typeof shown.lastError !== "string") return shown
+  return { ...shown, lastError: text(shown.lastError, (seen as { readonly payload?: unknown }).payload) }
+}
+
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "audit">,
   never,
@@ -66,8 +73,8 @@ export const layer: Layer.Layer<
       Effect.gen(function* () {
         const fields = fieldsOf(entry)
         const urlOf = seesAll(yield* Caller) ? (seen: unknown) => seen : withoutPath
-        const before = urlOf(yield* masked.json(fields.before))
-        return { ...fields, before, after: urlOf(yield* masked.json(fields.after)) }
+        const before = urlOf(yield* masked.view(fields.before, hidden))
+        return { ...fields, before, after: urlOf(yield* masked.view(fields.after, hidden)) }
       })
 
     return handlers.handle("list", ({ urlParams: { cursor, limit = pageLimits.default, ...filter } }) =>

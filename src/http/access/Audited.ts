@@ -29,6 +29,15 @@ export type Audited = <A>(
 const isTransient = (error: unknown): boolean =>
   isContention(error) || (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
 
+/**
+ * Reads what the response to a committed change shows. If the read fails, the error must not say that nothing was
+ * changed: the caller would repeat the change.
+ */
+export const afterCommit = <A, E, R>(read: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseUnavailable, R> =>
+  Effect.mapError(read, (error) =>
+    error instanceof DatabaseUnavailable ? new DatabaseUnavailable({ ...error, nothingWritten: false }) : error
+  )
+
 /** For routes and commands that make changes for an operator. */
 export const make: Effect.Effect<Audited, never, Audit | Transactions> = Effect.gen(function* () {
   const audit = yield* Audit

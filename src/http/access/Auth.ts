@@ -117,7 +117,8 @@ export const identify = (
     if (ServedCell.isForwarded(request)) return yield* ServedCell.identify(membership, attempts, request, reason)
     const tokens = tokensOf(config)
     const secret = Credentials.sessionOf(request)
-    if (authorization !== undefined) {
+    // A header with another scheme, such as Basic, is for a proxy in front of this service.
+    if (authorization !== undefined && Credentials.isBearer(authorization)) {
       const given = bearerOf(authorization) ?? ""
       const role = roleOf(given, tokens)
       const worker = WorkerTokens.find(workers, given)

@@ -5,6 +5,9 @@ import * as HttpUrl from "../../core/HttpUrl.js"
 
 export { isSame as sameSecret } from "../../gateway/ConstantTime.js"
 
+/** Whether an Authorization header is for a token, which may be missing or malformed. */
+export const isBearer = (authorization: string): boolean => /^Bearer(?:\s|$)/i.test(authorization)
+
 /** Returns the token of an `Authorization: Bearer` header. */
 export const bearerOf = (authorization: string | undefined): string | undefined =>
   /^Bearer +(\S+) *$/i.exec(authorization ?? "")?.[1]

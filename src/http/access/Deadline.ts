@@ -1,5 +1,7 @@
 import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
 import { Clock, Context, Effect, Option } from "effect"
+import type { DatabaseError } from "../../database/DatabaseError.js"
+import { Transactions } from "../../queue/Transactions.js"
 import * as Instant from "../Instant.js"
 import { BadRequest, DeadlinePassed } from "../RequestErrors.js"
 
@@ -28,3 +30,16 @@ export const check: Effect.Effect<void, DeadlinePassed> = Effect.gen(function* (
   const late = (yield* Clock.currentTimeMillis) - deadline
   if (late > 0) return yield* new DeadlinePassed({ seconds: Math.ceil(late / 1000) })
 })
+
+/**
+ * Runs a change that has no audit entry. If the request has a deadline that passes before the commit, the change is
+ * rolled back.
+ */
+export const rolledBackAfter = <A, E, R>(
+  change: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | DatabaseError | DeadlinePassed, R | Transactions> =>
+  Effect.gen(function* () {
+    if ((yield* Deadline) === undefined) return yield* change
+    const transactions = yield* Transactions
+    return yield* transactions.run(Effect.zipLeft(change, check))
+  })

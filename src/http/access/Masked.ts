@@ -15,6 +15,8 @@ export interface Mask {
 export interface Masked {
   /** The whole view for an admin, the hidden one for a viewer. */
   readonly view: <A>(whole: A, hidden: (whole: A, mask: Mask) => A) => Effect.Effect<A>
+  /** The hidden view, for answers that admins and viewers share. */
+  readonly shared: <A>(whole: A, hidden: (whole: A, mask: Mask) => A) => A
   /** Masks any JSON value. */
   readonly json: (value: unknown) => Effect.Effect<unknown>
   /** Fails if a viewer filters by a masked field, which would reveal its value. */
@@ -27,10 +29,12 @@ export const make: Effect.Effect<Masked, never, AccessConfig> = Effect.map(Acces
     json: Masking.make(names),
     text: (message, payload) => (message === null ? null : maskText(message, payload))
   }
+  const shared: Masked["shared"] = (whole, hidden) => (names.length === 0 ? whole : hidden(whole, mask))
   const view: Masked["view"] = (whole, hidden) =>
-    Effect.map(Caller, (caller) => (seesAll(caller) || names.length === 0 ? whole : hidden(whole, mask)))
+    Effect.map(Caller, (caller) => (seesAll(caller) ? whole : shared(whole, hidden)))
   return {
     view,
+    shared,
     json: (value) => view(value, mask.json),
     checkFilterAllowed: (payload) =>
       Effect.flatMap(Caller, (caller) =>

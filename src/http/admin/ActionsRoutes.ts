@@ -5,7 +5,7 @@ import { Clock, Duration, Effect, type Layer, Schema } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { JobAdmin, undoFor } from "../../queue/JobAdmin.js"
-import { Caller } from "../access/Caller.js"
+import { Caller, seesAll } from "../access/Caller.js"
 import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
@@ -34,7 +34,8 @@ export const ActionView = Schema.Struct({
     Schema.Struct({
       until: Instant.Moment,
       request: Schema.NullOr(Request).annotations({
-        description: "The request that undoes the action; null for callers who may not send it."
+        description:
+          "The request that undoes the action; null for callers who may not send it, or who do not see hidden fields."
       })
     })
   ).annotations({ description: "Null if the action cannot be undone or can no longer be undone." })
@@ -76,7 +77,7 @@ export const layer: Layer.Layer<
           ),
           undoable: singles.length === 0 ? new Set<string>() : yield* jobAdmin.undoable(singles)
         }
-        const { role } = yield* Caller
+        const isShown = seesAll(yield* Caller)
         const shown = entries.filter(RecentActions.isShown).slice(0, limit)
         return {
           actions: shown.map((entry) => {
@@ -88,7 +89,7 @@ export const layer: Layer.Layer<
                   ? null
                   : {
                       until: Instant.format(entry.at + Duration.toMillis(undoFor)),
-                      request: role === "admin" ? undo : null
+                      request: isShown ? undo : null
                     }
             }
           })

@@ -10,6 +10,8 @@ import * as TimeGrid from "../../history/TimeGrid.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
 import { JobSearch } from "../../queue/search/JobSearch.js"
 import { ClusterConfig } from "../../worker/ClusterConfig.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
+import * as Masked from "../access/Masked.js"
 import { about, apiOf, pageLimits } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { ListCache } from "../jobs/ListCache.js"
@@ -57,6 +59,15 @@ export const group = HttpApiGroup.make("changes").add(
     )
 )
 
+/** The changes as viewers may see them: texts quote errors. */
+const hidden = ({ changes, rises }: typeof ChangesView.Type, { text }: Masked.Mask): typeof ChangesView.Type => {
+  const shown = (words: string) => text(words, undefined) ?? ""
+  return {
+    changes: changes.map((change) => ({ ...change, text: shown(change.text) })),
+    rises: rises.map((rise) => ({ ...rise, preceded: rise.preceded.map(shown) }))
+  }
+}
+
 const lasting = Duration.toMillis("1 hour")
 
 /** Deaths whose processes are compared, per error. */
@@ -65,7 +76,7 @@ const comparedDeaths = 50
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "changes">,
   never,
-  Audit | Pods | PodSamples | MinuteBuckets | ClusterConfig | ListCache | JobSearch
+  Audit | Pods | PodSamples | MinuteBuckets | ClusterConfig | ListCache | JobSearch | AccessConfig
 > = HttpApiBuilder.group(apiOf(group), "changes", (handlers) =>
   Effect.gen(function* () {
     const audit = yield* Audit
@@ -75,6 +86,7 @@ export const layer: Layer.Layer<
     const { lease } = yield* ClusterConfig
     const lists = yield* ListCache
     const search = yield* JobSearch
+    const masked = yield* Masked.make
 
     /** Versions of the processes in which the newest jobs of a group ran. */
     const deathsOf = (group: DeadGroup, queue: string | undefined, versions: ReadonlyMap<string, string>) => {
@@ -124,12 +136,13 @@ export const layer: Layer.Layer<
           )
         )
         const known = { changes, groups: own, deaths: (group: DeadGroup) => deaths.get(group) ?? [] }
-        return {
+        const view = {
           changes: changes.map((change) => ({ ...change, at: Instant.format(change.at) })),
           rises: rises
             .map((rise) => Changes.explain(rise, Duration.toMillis(width), known))
             .map((rise) => ({ ...rise, at: Instant.format(rise.at) }))
         }
+        return yield* masked.view(view, hidden)
       })
     )
   })

@@ -74,6 +74,24 @@ const noCounts: typeof Counts.Type = {
   cancelled: exact(0)
 }
 
+const unknown = { value: 0, kind: "atLeast" } as const
+
+/** Counts of a queue that could not be read in time: lower bounds. */
+export const unknownCounts = (queue: string): QueueCounts => ({
+  queue,
+  counts: {
+    scheduled: unknown,
+    retrying: unknown,
+    pending: unknown,
+    running: unknown,
+    done: unknown,
+    dead: unknown,
+    cancelled: unknown
+  },
+  oldestDueAge: undefined,
+  oldestDueAt: undefined
+})
+
 const textOrNull = (duration: Duration.Duration | undefined) =>
   duration === undefined ? null : DurationText.format(duration)
 

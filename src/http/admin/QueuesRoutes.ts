@@ -78,7 +78,11 @@ export const layer: Layer.Layer<
               after: QueueView.settingsOf(after)
             }))
           )
-          const counted = (yield* counts.read).queues.find(({ queue }) => queue === path.name)
+          // The change is committed: a failure to count must not report that it was not made.
+          const counted = yield* Effect.match(counts.read, {
+            onFailure: () => QueueView.unknownCounts(path.name),
+            onSuccess: ({ queues }) => queues.find(({ queue }) => queue === path.name)
+          })
           return QueueView.of(path.name, counted, after, (yield* throughput.sums)?.of(path.name))
         })
       )

@@ -51,6 +51,9 @@ const optionalFields = {
   )
 }
 
+/** A subject's digest as it is stored. */
+const isDigest = /^[0-9a-f]{64}$/
+
 const cron = WireText.Text.annotations({
   description:
     "Five fields (minute, hour, day of month, month, day of week), six with seconds first, or a macro such as @daily."
@@ -63,6 +66,16 @@ const CreateRequest = Schema.Struct({
   payload: Schema.Unknown,
   cron,
   subject: WireText.optional(WireText.Subject),
+  subjectDigest: WireText.optional(
+    Schema.String.pipe(Schema.pattern(isDigest)).annotations({
+      ...WireText.withMessage("must be the 64 hexadecimal characters of a SHA-256 digest"),
+      jsonSchema: {
+        type: "string",
+        pattern: isDigest.source,
+        description: "Instead of `subject`: its digest, as an undo of a deletion sends it."
+      }
+    })
+  ),
   ...optionalFields
 }).annotations({
   identifier: "ScheduleToCreate",
@@ -222,11 +235,8 @@ export const layer: Layer.Layer<
         )
         .handleRaw("create", ({ request }) =>
           Effect.gen(function* () {
-            const { force, attempts, queue, subject, ...given } = yield* Body.decoded(
-              request,
-              CreateRequest,
-              maxBodyBytes
-            )
+            const body = yield* Body.decoded(request, CreateRequest, maxBodyBytes)
+            const { force, attempts, queue, subject, subjectDigest, ...given } = body
             if (force !== true) yield* checkJob(given.kind, given.payload)
             const made = yield* schedules
               .create({
@@ -234,7 +244,7 @@ export const layer: Layer.Layer<
                 ...given,
                 queue: queue ?? undefined,
                 attempts: attempts ?? undefined,
-                subject: digestOfSubject(subject)
+                subject: subject === undefined ? subjectDigest : digestOfSubject(subject)
               })
               .pipe(audited("schedule.create", given.name, (after) => ({ after: ScheduleView.summaryOf(after) })))
             return yield* shown(made)

@@ -8,6 +8,8 @@ import { reading } from "../../database/Replica.js"
 import { MinuteBuckets, type SeriesPoint } from "../../history/MinuteBuckets.js"
 import { Queues } from "../../queue/settings/QueueSettings.js"
 import { Histogram } from "../../telemetry/Histogram.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
+import * as Masked from "../access/Masked.js"
 import { ClusterOverview } from "../admin/ClusterOverview.js"
 import { Latency, latency } from "../admin/MetricsRoutes.js"
 import * as QueueView from "../admin/QueueView.js"
@@ -132,7 +134,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
   static readonly layer: Layer.Layer<
     CellFigures,
     never,
-    CountsCache | ThroughputCache | ListCache | ClusterOverview | Queues | MinuteBuckets | Audit
+    CountsCache | ThroughputCache | ListCache | ClusterOverview | Queues | MinuteBuckets | Audit | AccessConfig
   > = Layer.effect(
     CellFigures,
     Effect.gen(function* () {
@@ -142,6 +144,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
       const cluster = yield* ClusterOverview
       const settings = yield* Queues
       const buckets = yield* MinuteBuckets
+      const masked = yield* Masked.make
       const snoozes = Snoozes.make(yield* Audit)
       return {
         read: Effect.gen(function* () {
@@ -186,7 +189,8 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
             groups: groups
               .filter(({ lastAt }) => now - lastAt < lasting)
               .slice(0, maxListed)
-              .map(GroupsRoutes.viewOf()),
+              .map(GroupsRoutes.viewOf())
+              .map((group) => masked.shared(group, GroupsRoutes.hidden)),
             sampled,
             snoozes: (yield* snoozes).map(SnoozesRoutes.viewOf),
             history: {

@@ -10,6 +10,8 @@ import { Batches, BatchNotFound, InvalidBatch, maxBatchJobs, maxBatchPage } from
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { followUpOf } from "../../queue/Job.js"
 import type { Kinds } from "../../queue/Kinds.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as WireText from "../WireText.js"
@@ -128,7 +130,10 @@ const resolveFollowUp = (followUp: NewBatchRequest["followUp"], force = false) =
     return job === undefined ? undefined : followUpOf({ ...job, name: job.kind }, { payload: job.payload })
   })
 
-/** Answers with the result of `act`, which runs once per Idempotency-Key. It gets the id of a new batch for the key. */
+/**
+ * Answers with the result of `act`, which runs once per Idempotency-Key. It gets the id of a new batch for the key. It
+ * also checks the jobs: a repeated request gets the stored answer even if its kinds have changed since.
+ */
 const oncePerKey = <E, R>(
   request: HttpServerRequest.HttpServerRequest,
   content: unknown,
@@ -136,12 +141,13 @@ const oncePerKey = <E, R>(
 ) =>
   Effect.gen(function* () {
     const key = yield* OncePerKey.keyOf(request)
-    const answer =
+    const answer = yield* Deadline.rolledBackAfter(
       key === undefined
-        ? yield* act(undefined)
-        : yield* OncePerKey.run(key, JSON.stringify(content), (firstSeen) =>
+        ? act(undefined)
+        : OncePerKey.run(key, JSON.stringify(content), (firstSeen) =>
             act(derivedId(key, 0, firstSeen) as string as BatchId)
           )
+    )
     return HttpServerResponse.unsafeJson(answer, { status: 201 })
   })
 
@@ -151,27 +157,27 @@ const idOf = (id: string): Effect.Effect<BatchId, BatchNotFound> =>
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "batches">,
   never,
-  Batches | Kinds | Idempotency
+  Batches | Kinds | Idempotency | Transactions
 > = HttpApiBuilder.group(apiOf(group), "batches", (handlers) =>
   Effect.gen(function* () {
     const batches = yield* Batches
-    const context = yield* Effect.context<Kinds | Idempotency>()
+    const context = yield* Effect.context<Kinds | Idempotency | Transactions>()
     return handlers
       .handleRaw("create", ({ request }) =>
         Effect.gen(function* () {
           const body = yield* Body.decoded(request, NewBatchRequest, maxBodyBytes)
           const { followUp, force, id, jobs, name, subject } = body
-          const batch = {
-            name,
-            subject,
-            followUp: yield* resolveFollowUp(followUp, force),
-            jobs: yield* resolve(jobs, force)
-          }
           return yield* oncePerKey(request, { batch: body }, (derived) =>
-            Effect.map(batches.create({ ...batch, id: id ?? derived }), (stored) => ({
-              batch: BatchView.of(stored.batch),
-              jobs: stored.jobs
-            }))
+            Effect.gen(function* () {
+              const stored = yield* batches.create({
+                name,
+                subject,
+                followUp: yield* resolveFollowUp(followUp, force),
+                jobs: yield* resolve(jobs, force),
+                id: id ?? derived
+              })
+              return { batch: BatchView.of(stored.batch), jobs: stored.jobs }
+            })
           )
         }).pipe(Effect.provide(context))
       )
@@ -185,9 +191,10 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const id = yield* idOf(path.id)
           const body = yield* Body.decoded(request, AddJobsRequest, maxBodyBytes)
-          const jobs = yield* resolve(body.jobs, body.force)
           return yield* oncePerKey(request, { addTo: id, ...body }, () =>
-            Effect.map(batches.add(id, jobs), (answers) => ({ jobs: answers }))
+            Effect.gen(function* () {
+              return { jobs: yield* batches.add(id, yield* resolve(body.jobs, body.force)) }
+            })
           )
         }).pipe(Effect.provide(context))
       )

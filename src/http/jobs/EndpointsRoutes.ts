@@ -12,6 +12,7 @@ import type { Queue } from "../../queue/Queue.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import * as Audited from "../access/Audited.js"
 import { Caller, seesAll } from "../access/Caller.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
 import * as WireDuration from "../WireDuration.js"
@@ -216,7 +217,7 @@ export const layer: Layer.Layer<
       .handleRaw("send", ({ request }) =>
         Effect.gen(function* () {
           const { data, id, subject, ...to } = yield* Body.decoded(request, SendRequest, maxSendBytes)
-          const sent = yield* Effect.provide(send(to, data, { id, subject }), services)
+          const sent = yield* Deadline.rolledBackAfter(send(to, data, { id, subject })).pipe(Effect.provide(services))
           return HttpServerResponse.unsafeJson({ sent }, { status: 201 })
         })
       )

@@ -4,6 +4,8 @@ import type { Idempotency } from "../../access/Idempotency.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import type { Kinds } from "../../queue/Kinds.js"
 import { Queue } from "../../queue/Queue.js"
+import type { Transactions } from "../../queue/Transactions.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Body from "../Body.js"
 import * as Problem from "../Problem.js"
 import { derivedId } from "./DerivedId.js"
@@ -38,7 +40,7 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
     const key = yield* OncePerKey.keyOf(request)
     const body = yield* Body.json(request, maxBodyBytes)
     const decoded = yield* EnqueueRequest.decode(body)
-    const stored = storeRequest(decoded, key, body)
+    const stored = Deadline.rolledBackAfter(storeRequest(decoded, key, body))
     if (!decoded.single) return yield* Problem.catchErrors(stored)
     const one = Effect.flatMap(stored, ({ jobs: [only] }) =>
       only === undefined ? Effect.dieMessage("a job has no result") : Effect.succeed(only)
@@ -48,6 +50,6 @@ const handle = (request: HttpServerRequest.HttpServerRequest) =>
 
 /** Stores the jobs of a request. With an Idempotency-Key, repeated requests store them once. */
 export const make = Effect.map(
-  Effect.context<Queue | Kinds | Idempotency>(),
+  Effect.context<Queue | Kinds | Idempotency | Transactions>(),
   (context) => (request: HttpServerRequest.HttpServerRequest) => Effect.provide(handle(request), context)
 )

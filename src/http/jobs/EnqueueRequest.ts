@@ -46,10 +46,12 @@ const job = {
   ),
   dedupe: WireText.optional(Dedupe),
   meta: WireText.optional(
-    Schema.Record({ key: Schema.String, value: Schema.Unknown }).annotations({
-      ...WireText.withMessage("must be an object"),
-      description: "Metadata stored with the job and passed to its handler; at most 64 KiB."
-    })
+    WireText.keyed(
+      Schema.Record({ key: Schema.String, value: Schema.Unknown }).annotations({
+        ...WireText.withMessage("must be an object"),
+        description: "Metadata stored with the job and passed to its handler; at most 64 KiB."
+      })
+    )
   ),
   subject: WireText.optional(WireText.Subject),
   id: WireText.optional(JobId.annotations(WireText.withMessage("must be a UUID")))

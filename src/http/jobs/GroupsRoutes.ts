@@ -6,6 +6,9 @@ import { JobId } from "../../core/Ids.js"
 import { DeadReason } from "../../core/StoredJob.js"
 import { reading } from "../../database/Replica.js"
 import type { DeadGroup } from "../../queue/search/JobOverview.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
+import type { Mask } from "../access/Masked.js"
+import * as Masked from "../access/Masked.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
@@ -63,15 +66,27 @@ export const viewOf = (queue?: string) => (dead: DeadGroup) => {
   }
 }
 
-export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "groups">, never, ListCache> = HttpApiBuilder.group(
-  apiOf(group),
-  "groups",
-  (handlers) =>
-    Effect.map(ListCache, (lists) =>
-      handlers.handle("dead", ({ urlParams: { queue } }) =>
-        reading(lists.deadGroups(queue)).pipe(
-          Effect.map(({ groups, looked, sampled }) => ({ groups: groups.map(viewOf(queue)), looked, sampled }))
-        )
-      )
+/** The group as viewers may see it. */
+export const hidden = (view: ReturnType<ReturnType<typeof viewOf>>, { text }: Mask) => {
+  const shape = text(view.shape, undefined) ?? ""
+  const sample = { ...view.sample, error: text(view.sample.error, undefined) }
+  return { ...view, shape, sample, filter: { ...view.filter, shape } }
+}
+
+export const layer: Layer.Layer<
+  HttpApiGroup.ApiGroup<"nightshift", "groups">,
+  never,
+  ListCache | AccessConfig
+> = HttpApiBuilder.group(apiOf(group), "groups", (handlers) =>
+  Effect.gen(function* () {
+    const lists = yield* ListCache
+    const masked = yield* Masked.make
+    return handlers.handle("dead", ({ urlParams: { queue } }) =>
+      Effect.gen(function* () {
+        const { groups, looked, sampled } = yield* reading(lists.deadGroups(queue))
+        const shown = yield* Effect.forEach(groups, (group) => masked.view(viewOf(queue)(group), hidden))
+        return { groups: shown, looked, sampled }
+      })
     )
+  })
 )

@@ -12,6 +12,7 @@ import { Kinds } from "../../queue/Kinds.js"
 import type { Transactions } from "../../queue/Transactions.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
@@ -110,7 +111,7 @@ export const layer: Layer.Layer<
   Effect.gen(function* () {
     const events = yield* Events
     const kinds = yield* Kinds
-    const context = yield* Effect.context<Idempotency>()
+    const context = yield* Effect.context<Idempotency | Transactions>()
     const audited = yield* Audited.make
     const masked = yield* Masked.make
     const hidden = <A extends { readonly data: unknown }>(event: A) =>
@@ -120,12 +121,13 @@ export const layer: Layer.Layer<
         Effect.gen(function* () {
           const key = yield* OncePerKey.keyOf(request)
           const event = yield* Body.decoded(request, PublishRequest, maxBodyBytes)
-          yield* EventData.check(events, kinds, event)
-          const publish = Effect.map(events.publish([event]), ([published]) => published)
-          const published =
-            key === undefined
-              ? yield* publish
-              : yield* OncePerKey.run(key, JSON.stringify({ publish: event }), () => publish)
+          const publish = EventData.check(events, kinds, event).pipe(
+            Effect.zipRight(events.publish([event])),
+            Effect.map(([published]) => published)
+          )
+          const published = yield* Deadline.rolledBackAfter(
+            key === undefined ? publish : OncePerKey.run(key, JSON.stringify({ publish: event }), () => publish)
+          )
           return HttpServerResponse.unsafeJson(published, { status: 201 })
         }).pipe(Effect.provide(context))
       )

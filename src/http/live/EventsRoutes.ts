@@ -4,7 +4,7 @@ import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import * as HttpApiSchema from "@effect/platform/HttpApiSchema"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Effect, type Layer, Schema } from "effect"
-import { Caller } from "../access/Caller.js"
+import { Caller, seesAll } from "../access/Caller.js"
 import { about, apiOf } from "../Contract.js"
 import * as WireText from "../WireText.js"
 import { headers } from "./EventStreams.js"
@@ -39,7 +39,9 @@ export const layer: Layer.Layer<HttpApiGroup.ApiGroup<"nightshift", "events">, n
         request.method === "HEAD"
           ? Effect.succeed(HttpServerResponse.empty({ status: 200, headers }))
           : Caller.pipe(
-              Effect.flatMap(({ session }) => live.follow(session, { jobs: jobs !== "none" })),
+              Effect.flatMap((caller) =>
+                live.follow(caller.session, { jobs: jobs !== "none", seesAll: seesAll(caller) })
+              ),
               Effect.map((events) => HttpServerResponse.raw(events, { headers }))
             )
       )

@@ -3,7 +3,9 @@ import { Leadership } from "../../cluster/Leadership.js"
 import { repeatLoop, single } from "../../core/Loop.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
 import type { CallerSession } from "../access/Caller.js"
+import * as Masked from "../access/Masked.js"
 import type { ClusterOverview } from "../admin/ClusterOverview.js"
 import type { ThroughputCache } from "../admin/ThroughputCache.js"
 import * as Instant from "../Instant.js"
@@ -16,6 +18,8 @@ import * as LiveSnapshot from "./LiveSnapshot.js"
 export interface LiveOptions {
   /** Whether `snapshot` and `jobs` contain jobs. */
   readonly jobs: boolean
+  /** Whether jobs show hidden fields in their errors. */
+  readonly seesAll: boolean
 }
 
 // One polling loop serves all listeners. It starts with the first listener and ends with the last. A new listener first
@@ -44,12 +48,13 @@ export class Live extends Context.Tag("nightshift/http/Live")<
   static readonly layer: Layer.Layer<
     Live,
     never,
-    CountsCache | ThroughputCache | Queues | JobOverview | ClusterOverview | Leadership | EventStreams
+    CountsCache | ThroughputCache | Queues | JobOverview | ClusterOverview | Leadership | EventStreams | AccessConfig
   > = Layer.scoped(
     Live,
     Effect.gen(function* () {
       const streams = yield* EventStreams
       const snapshot = yield* LiveSnapshot.make
+      const masked = yield* Masked.make
       const leadership = yield* Leadership
       const scope = yield* Effect.scope
       const turn = yield* Effect.makeSemaphore(1)
@@ -65,17 +70,24 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         for (const [listener] of to) listener.send(text)
       }
 
-      /** Sends an event to all listeners. One about jobs has no data for those that want no jobs. */
-      const sendChange = (name: string, data: object) => {
-        lastId += 1
-        const [withoutJobs, others] = Arr.partition([...listeners], ([, { jobs }]) => jobs || name !== "jobs")
-        send(others, name, data)
-        send(withoutJobs, name, {})
+      const hide = (job: ReturnType<typeof LiveSnapshot.listedView>) => masked.shared(job, LiveSnapshot.hiddenView)
+
+      /** An event about jobs has no data for listeners that want no jobs. */
+      const sendJobs = (data: NonNullable<LiveSnapshot.Change["jobs"]>) => {
+        const [withoutJobs, others] = Arr.partition([...listeners], ([, { jobs }]) => jobs)
+        const [viewers, admins] = Arr.partition(others, ([, { seesAll }]) => seesAll)
+        send(admins, "jobs", data)
+        if (viewers.length > 0) send(viewers, "jobs", { ...data, jobs: data.jobs.map(hide) })
+        send(withoutJobs, "jobs", {})
       }
 
       const poll = Effect.gen(function* () {
         const change = yield* snapshot.poll
-        for (const [name, data] of Object.entries(change)) sendChange(name, data)
+        for (const [name, data] of Object.entries(change)) {
+          lastId += 1
+          if (name === "jobs" && change.jobs !== undefined) sendJobs(change.jobs)
+          else send([...listeners], name, data)
+        }
       })
 
       /** Whether the database answers. Asks once at a time, so that a silent database collects no queries. */
@@ -136,9 +148,11 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         polling = undefined
       }
 
-      const snapshotFor = ({ jobs: isWanted }: LiveOptions) => {
+      const snapshotFor = ({ jobs: isWanted, seesAll }: LiveOptions) => {
         const { jobs, sampled, ...rest } = snapshot.current()
-        return isWanted ? { ...rest, jobs: jobs.map(LiveSnapshot.listedView), sampled } : rest
+        if (!isWanted) return rest
+        const views = jobs.map(LiveSnapshot.listedView)
+        return { ...rest, jobs: seesAll ? views : views.map(hide), sampled }
       }
 
       const join = (listener: EventStream, options: LiveOptions): Effect.Effect<void> =>

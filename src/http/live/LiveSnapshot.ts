@@ -2,6 +2,7 @@ import { Clock, Duration, Effect } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import { JobOverview, type ListedJob } from "../../queue/search/JobOverview.js"
 import { Queues } from "../../queue/settings/QueueSettings.js"
+import type { Mask } from "../access/Masked.js"
 import { ClusterOverview, type Warning } from "../admin/ClusterOverview.js"
 import type { PodView } from "../admin/PodsRoutes.js"
 import * as QueueView from "../admin/QueueView.js"
@@ -42,7 +43,7 @@ export interface Snapshot {
 }
 
 /** Changes since the last poll, by event name. */
-export type Change = Readonly<Partial<Record<"queues" | "pods" | "jobs" | "warnings", object>>>
+export type Change = Readonly<Partial<Record<"queues" | "pods" | "warnings", object> & { readonly jobs: ChangedJobs }>>
 
 const empty: Snapshot = {
   queues: [],
@@ -79,8 +80,22 @@ const withoutAges = ({ oldestDueAgeSeconds, throughput, ...queue }: QueueView.Qu
   throughput: throughput === null ? null : [throughput.completed, throughput.dead]
 })
 
+type ListedView = ReturnType<typeof listedView>
+
+/** A job for listeners who do not see hidden fields. */
+export const hiddenView = (view: ListedView, { text }: Mask): ListedView => ({
+  ...view,
+  error: text(view.error, undefined)
+})
+
+/** The data of the event `jobs`. */
+interface ChangedJobs {
+  readonly jobs: ReadonlyArray<ListedView>
+  readonly sampled: boolean
+}
+
 /** Most listeners want no jobs: the jobs are formatted when they are sent. */
-const jobsOf = (jobs: ReadonlyArray<ListedJob>, sampled: boolean) => ({
+const jobsOf = (jobs: ReadonlyArray<ListedJob>, sampled: boolean): ChangedJobs => ({
   get jobs() {
     return jobs.map(listedView)
   },

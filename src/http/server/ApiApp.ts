@@ -24,7 +24,7 @@ import type { RemoteWorkers } from "../../worker/remote/RemoteWorkers.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import { Attempts } from "../access/Attempts.js"
 import * as Auth from "../access/Auth.js"
-import { Caller, seesAll } from "../access/Caller.js"
+import { Caller, type CallerFacts, seesAll } from "../access/Caller.js"
 import * as Deadline from "../access/Deadline.js"
 import { ServedCell } from "../access/ServedCell.js"
 import * as Throttle from "../access/Throttle.js"
@@ -56,8 +56,8 @@ type Gateway = Bots | Deliveries
 type Memory = Sessions | Audit | Idempotency | SavedViews
 type Needs = Configs | QueuePorts | Transactions | OtherPorts | Gateway | Memory | Lifecycle
 
-/** Timeout of every API request. */
-const longestRequest = Duration.seconds(60)
+/** Timeout of every API request. Longer than a body (60 s) and the answer to an ask (60 s), which have their own errors. */
+const longestRequest = Duration.seconds(130)
 
 /** Checks the Host header and authenticates by token or session cookie. */
 const byToken = Effect.gen(function* () {
@@ -78,6 +78,10 @@ const byToken = Effect.gen(function* () {
   return identify
 })
 
+/** Agents share the bucket of their token, because they choose their names. Another cell has throttled what it forwards. */
+const bucketOf = ({ forwarded, isAgent, role, who }: CallerFacts) =>
+  isAgent === true && forwarded !== true ? `api:${role}` : who
+
 /** Authenticates, throttles and authorizes each request. */
 const guardWith = Effect.fnUntraced(function* (identify: Auth.Identify) {
   const { apiRate } = yield* AccessConfig
@@ -87,7 +91,7 @@ const guardWith = Effect.fnUntraced(function* (identify: Auth.Identify) {
       const request = yield* HttpServerRequest.HttpServerRequest
       const caller = yield* identify
       if (caller === undefined) return yield* Effect.locally(app, Sealer.reading, "hidden")
-      if (throttle !== undefined) yield* throttle.take(caller.who)
+      if (throttle !== undefined) yield* throttle.take(bucketOf(caller))
       yield* Auth.authorize(caller, request)
       const deadline = yield* Deadline.ofRequest(request)
       return yield* Effect.zipRight(Deadline.check, app).pipe(

@@ -1,6 +1,7 @@
 import { Clock, Effect } from "effect"
 import { makeGenerator } from "../../core/Ids.js"
 import * as StepName from "../../core/StepName.js"
+import { DatabaseUnavailable } from "../../database/DatabaseError.js"
 import * as JobRequests from "../../queue/enqueue/JobRequests.js"
 import { Kinds } from "../../queue/Kinds.js"
 import * as AskAnswer from "../../queue/workflow/AskAnswer.js"
@@ -8,6 +9,7 @@ import type { Tags } from "../../queue/workflow/Execution.js"
 import { NotAWorkflow } from "../../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../../queue/workflow/Workflows.js"
 import type * as Audited from "../access/Audited.js"
+import { AskInterrupted } from "../RequestErrors.js"
 
 // What the routes and the command line do with executions.
 
@@ -53,8 +55,20 @@ export const ask = ({ execution, id, name, timeout, value = null }: AskGiven, au
     const workflows = yield* Workflows
     const ids = yield* makeGenerator
     const sent = { execution, name, value, id: id ?? ids.job(yield* Clock.currentTimeMillis) }
-    yield* workflows.ask(sent).pipe(audited("workflow.ask", execution, () => ({ after: { name, id: sent.id } })))
-    return (yield* AskAnswer.answerWithin(workflows, sent, timeout ?? AskAnswer.defaultTimeout)) ?? null
+    const interrupted = ({ message: detail }: DatabaseUnavailable) =>
+      new AskInterrupted({ execution, name, id: sent.id, detail })
+    yield* workflows.ask(sent).pipe(
+      audited("workflow.ask", execution, () => ({ after: { name, id: sent.id } })),
+      // Without the id, the caller would ask again with another one, and the handler would be called twice.
+      Effect.mapError((error) =>
+        error instanceof DatabaseUnavailable && !error.nothingWritten ? interrupted(error) : error
+      )
+    )
+    const answer = AskAnswer.answerWithin(workflows, sent, timeout ?? AskAnswer.defaultTimeout)
+    const awaited = Effect.mapError(answer, (error) =>
+      error instanceof DatabaseUnavailable ? interrupted(error) : error
+    )
+    return (yield* awaited) ?? null
   })
 
 /** Names of the signals that the execution waits for; null if it does not exist. */

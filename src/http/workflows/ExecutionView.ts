@@ -14,6 +14,7 @@ import {
   maxCountedParts
 } from "../../queue/workflow/Execution.js"
 import { maxStateCounts } from "../../queue/workflow/ExecutionPage.js"
+import type { Mask, Masked } from "../access/Masked.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
 
@@ -253,3 +254,32 @@ export const of = (execution: Execution): ExecutionView => {
     children: children.map((child) => childOf(child))
   }
 }
+
+const hiddenWait =
+  ({ json }: Mask) =>
+  (wait: ExecutionView["waits"][number]) => ({ ...wait, value: json(wait.value) })
+
+/** Masks what programs store, not the fields of executions: one of them may have the name of a masked field. */
+const hiddenSummary = <A extends ExecutionSummaryView>(view: A, mask: Mask): A => ({
+  ...view,
+  payload: mask.json(view.payload),
+  result: mask.json(view.result),
+  tags: mask.json(view.tags) as A["tags"],
+  waits: view.waits.map(hiddenWait(mask)),
+  lastError: mask.text(view.lastError, view.payload)
+})
+
+const hidden = (view: ExecutionView, mask: Mask): ExecutionView => ({
+  ...hiddenSummary(view, mask),
+  values: mask.json(view.values) as ExecutionView["values"],
+  steps: view.steps.map((step) => ({ ...step, exit: mask.json(step.exit) })),
+  deferreds: view.deferreds.map(hiddenWait(mask)),
+  heartbeats: view.heartbeats.map((beat) => ({ ...beat, details: mask.json(beat.details) })),
+  children: view.children.map((child) => ({ ...child, lastError: mask.text(child.lastError, view.payload) }))
+})
+
+/** The execution as its caller may see it: whole, and in a list. */
+export const maskedBy = ({ view }: Masked) => ({
+  execution: (execution: Execution) => view(of(execution), hidden),
+  listed: (execution: ExecutionSummary) => view(ofSummary(execution), hiddenSummary)
+})

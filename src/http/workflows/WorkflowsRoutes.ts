@@ -15,6 +15,7 @@ import { Workflows } from "../../queue/workflow/Workflows.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
 import * as Audited from "../access/Audited.js"
 import { withReason } from "../access/Caller.js"
+import * as Deadline from "../access/Deadline.js"
 import * as Masked from "../access/Masked.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath, pageLimits, pageQuery } from "../Contract.js"
@@ -42,10 +43,12 @@ const StartRequest = Schema.Struct({
   queue: WireText.optional(WireText.Text),
   subject: WireText.optional(WireText.Subject),
   tags: WireText.optional(
-    Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
-      ...WireText.withMessage('must be an object like {"customer":"42"}'),
-      description: `Names and values by which the execution is found: ${tagRule}. Not set on an existing execution.`
-    })
+    WireText.keyed(
+      Schema.Record({ key: Schema.String, value: Schema.String }).annotations({
+        ...WireText.withMessage('must be an object like {"customer":"42"}'),
+        description: `Names and values by which the execution is found: ${tagRule}. Not set on an existing execution.`
+      })
+    )
   ),
   force: WireText.optional(
     Schema.Boolean.annotations({
@@ -100,10 +103,12 @@ const CancelRequest = Schema.Struct({
 
 /** Body of `POST /api/v1/workflows/{id}/tags`. */
 const TagsRequest = Schema.Struct({
-  tags: Schema.Record({ key: Schema.String, value: Schema.NullOr(Schema.String) }).annotations({
-    ...WireText.withMessage('must be an object like {"customer":"42"}'),
-    description: `Tags to set: ${tagRule}. \`null\` removes a tag; others are kept.`
-  }),
+  tags: WireText.keyed(
+    Schema.Record({ key: Schema.String, value: Schema.NullOr(Schema.String) }).annotations({
+      ...WireText.withMessage('must be an object like {"customer":"42"}'),
+      description: `Tags to set: ${tagRule}. \`null\` removes a tag; others are kept.`
+    })
+  ),
   reason
 }).annotations({ identifier: "WorkflowTags", ...object })
 
@@ -268,14 +273,11 @@ export const layer: Layer.Layer<
   Effect.gen(function* () {
     const workflows = yield* Workflows
     const audited = yield* Audited.make
-    const { checkFilterAllowed, json: mask } = yield* Masked.make
-    const context = yield* Effect.context<Workflows | Kinds>()
+    const masked = yield* Masked.make
+    const views = ExecutionView.maskedBy(masked)
+    const context = yield* Effect.context<Workflows | Kinds | Transactions>()
 
-    /** Masks what a viewer must not see: payloads, results, signals and step results. */
-    const masked = <A extends ExecutionView.ExecutionSummaryView>(view: A) =>
-      Effect.map(mask(view), (json) => json as A)
-
-    const shown = (id: string) => workflows.show(id).pipe(Effect.map(ExecutionView.of), Effect.flatMap(masked))
+    const shown = (id: string) => Effect.flatMap(workflows.show(id), views.execution)
 
     /** Returns the execution's id, given that id or the id of its job. */
     const executionOf = (id: string) =>
@@ -285,23 +287,24 @@ export const layer: Layer.Layer<
       .handle("list", ({ urlParams }) =>
         Effect.gen(function* () {
           const { cursor, limit = pageLimits.default, order = "desc", sort = "started", ...filter } = urlParams
-          yield* checkFilterAllowed(filter.tag)
+          yield* masked.checkFilterAllowed(filter.tag)
           const request = {
             limit: Math.min(limit, maxExecutionPage),
             before: cursor,
             sort: sort === "started" ? undefined : { by: sort, descending: order === "desc" }
           }
           const page = yield* reading(workflows.list(filter, request))
-          const executions = yield* Effect.forEach(page.executions, (each) => masked(ExecutionView.ofSummary(each)))
+          const executions = yield* Effect.forEach(page.executions, views.listed)
           return { executions, next: page.next ?? null, sortedAmong: page.sortedAmong ?? null }
         })
       )
       .handle("counts", ({ urlParams: filter }) =>
-        Effect.zipRight(checkFilterAllowed(filter.tag), reading(workflows.countStates(filter)))
+        Effect.zipRight(masked.checkFilterAllowed(filter.tag), reading(workflows.countStates(filter)))
       )
       .handleRaw("start", ({ request }) =>
         Effect.gen(function* () {
-          const started = yield* start(yield* Body.decoded(request, StartRequest, maxBodyBytes))
+          const given = yield* Body.decoded(request, StartRequest, maxBodyBytes)
+          const started = yield* Deadline.rolledBackAfter(start(given))
           return HttpServerResponse.unsafeJson(started, { status: 201 })
         }).pipe(Effect.provide(context), Problem.catchErrorsOfOneJob)
       )
@@ -324,7 +327,7 @@ export const layer: Layer.Layer<
           const given = yield* Body.decoded(request, AskRequest, maxBodyBytes)
           const execution = yield* executionOf(path.id)
           const answer = yield* Effect.provide(ask({ ...given, execution }, audited), context)
-          return { answer: yield* mask(showable(answer)) }
+          return { answer: yield* masked.json(showable(answer)) }
         })
       )
       .handleRaw("cancel", ({ path, request }) =>
@@ -344,7 +347,7 @@ export const layer: Layer.Layer<
           yield* workflows
             .retry(execution)
             .pipe(audited("workflow.retry", execution, ({ state }) => ({ after: { state } })))
-          return yield* shown(execution)
+          return yield* Audited.afterCommit(shown(execution))
         })
       )
       .handleRaw("tag", ({ path, request }) =>
@@ -377,7 +380,7 @@ export const layer: Layer.Layer<
             audited("workflow.unpin", execution, () => ({ before: { release: pinned ?? null } })),
             withReason(reason)
           )
-          return yield* shown(execution)
+          return yield* Audited.afterCommit(shown(execution))
         })
       )
   })

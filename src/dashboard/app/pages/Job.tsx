@@ -27,7 +27,10 @@ import { Gone } from "./NotFound"
 
 /** Returns the trace id of the job's enqueue and runs. */
 const traceOf = (meta: unknown): string | undefined => {
-  const text = meta !== null && typeof meta === "object" && "traceparent" in meta ? String(meta.traceparent) : ""
+  const text =
+    meta !== null && typeof meta === "object" && "traceparent" in meta && typeof meta.traceparent === "string"
+      ? meta.traceparent
+      : ""
   return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(text)?.[1]
 }
 
