@@ -4,7 +4,13 @@ import * as Batcher from "../../core/Batcher.js"
 import type { IdGenerator } from "../../core/Ids.js"
 import { ownSubject } from "../../core/OwnSubject.js"
 import type { Database } from "../../database/Database.js"
-import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
+import {
+  DatabaseConflict,
+  type DatabaseError,
+  DatabaseUnavailable,
+  isDataError,
+  retryAfter
+} from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import type { HandoffResult } from "../handoff/JobOffer.js"
 import { QueueFull, type StoreError } from "../JobErrors.js"
@@ -116,7 +122,9 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
     /** Repeats a batch once if its reply was lost. Jobs that the first try stored count as stored. */
     const storeTwice = (jobs: StampedJobs, now: number, wait: string, full: boolean) =>
       store(jobs, now, wait, full).pipe(
-        Effect.catchIf(isPassing, () => Effect.map(store(mayExist(jobs), now, wait, full), ours(jobs))),
+        Effect.catchIf(isPassing, (first) =>
+          retryAfter(first, Effect.map(store(mayExist(jobs), now, wait, full), ours(jobs)))
+        ),
         Effect.tap(() => onStored(jobs, false)),
         Effect.map(counted(jobs, now))
       )
@@ -184,7 +192,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       return whole.pipe(
         Effect.catchIf(
           (error) => isPassing(error) && request.every(({ ownId }) => ownId),
-          () => again
+          (first) => retryAfter(first, again)
         ),
         Effect.tap(() => onStored(request, false)),
         Effect.map(counted(request, now))
@@ -202,7 +210,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       )
       const again = Effect.suspend(() => store(BulkInsert.asJobs(bulk), now, lockTimeouts.alone))
       return pass([first], bulkIds.length).pipe(
-        Effect.zipRight(Effect.catchIf(once, isPassing, () => again)),
+        Effect.zipRight(Effect.catchIf(once, isPassing, (first) => retryAfter(first, again))),
         Effect.zipRight(onStored([BulkInsert.front(bulk)], false)),
         Effect.map(() => {
           count([first], now, bulkIds.length)
