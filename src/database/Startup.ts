@@ -42,6 +42,8 @@ const refusesParameters = (error: unknown) =>
 /** Identifies the server behind a connection. */
 interface Introduction {
   readonly server: string
+  /** When the server was started, which identifies it: it may have several addresses. */
+  readonly started: string
   /** The server's own address and port; the empty string for a local socket. */
   readonly address: string
   readonly read_only: boolean
@@ -51,6 +53,7 @@ interface Introduction {
 const introduction = `
   select pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port(),
       pg_catalog.pg_postmaster_start_time()) as server,
+    pg_catalog.pg_postmaster_start_time()::text as started,
     pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port()) as address,
     pg_catalog.current_setting('transaction_read_only') = 'on' as read_only,
     pg_catalog.pg_backend_pid() as pid`
@@ -86,7 +89,7 @@ export const make = (
   /** Index in `ServerUrl.attempts` of the current server: with or without encryption. */
   let attempt = 0
   let tells = true
-  let server: Pick<Introduction, "server" | "address"> | undefined
+  let server: Pick<Introduction, "server" | "started" | "address"> | undefined
 
   // Handlers may be idle in a transaction between their statements. Nightshift's own transactions never are.
   const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
@@ -130,7 +133,7 @@ export const make = (
         index += 1
         return new Error(`the server at ${refused} is read-only`)
       }
-      if (server !== undefined && server.server !== found.server) {
+      if (server !== undefined && server.started !== found.started) {
         onOther(found.server, server.address === found.address)
         Object.assign(client, { outdated: false })
       }

@@ -77,6 +77,17 @@ describe("a url with several servers", () => {
     expect(serversOf("postgres://one/app?target_session_attrs=read-write").needsWrites).toBe(true)
     expect(fault("postgres://one/app?target_session_attrs=standby")).toMatch(/any, read-write, primary/)
     expect(fault("postgres://one:port,two/app")).toMatch(/a URL like/)
+    for (const given of [
+      "one:0/app",
+      "one:65536/app",
+      "one:5432,two:99999/app",
+      "one/app?port=abc",
+      "one/app?port=",
+      "one/app?port=70000"
+    ])
+      expect(fault(`postgres://${given}`), given).toMatch(/a URL like .* with a port from 1 to 65535/)
+    for (const given of ["one:1/app", "one:65535/app", "one:/app", "one/app?port=5433"])
+      expect(fault(`postgres://${given}`), given).toBeUndefined()
   })
 
   it.scopedLive("connects to the first server that answers", () =>
@@ -111,12 +122,17 @@ describe("connections to a server that the address no longer resolves to", () =>
       config,
       (server, restarted) => void others.push(`${server}${restarted ? ", restarted" : ""}`)
     )
-    const leadingTo = (server: string) =>
-      ({
-        query: async () => ({ rows: [{ server, address: server.replace(/ \w+$/, ""), read_only: false }] })
-      }) as unknown as pg.Client
+    const leadingTo = (server: string) => {
+      const [, address, started] = /^(.*) (\w+)$/.exec(server) ?? []
+      return {
+        query: async () => ({ rows: [{ server, address, started, read_only: false }] })
+      } as unknown as pg.Client
+    }
     expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
     expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
+    // The same server by its other address.
+    await startup.check(leadingTo("fd00::1 5432 monday"))
+    await startup.check(leadingTo("10.0.0.1 5432 monday"))
     expect(others).toEqual([])
     await startup.check(leadingTo("10.0.0.2 5432 tuesday"))
     await startup.check(leadingTo("10.0.0.2 5432 wednesday"))
