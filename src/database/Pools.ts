@@ -198,8 +198,8 @@ export const open = (
     let refusal: ServerUnresponsive | undefined
     const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
       config: () => startup.config(purpose),
-      onConnectFailed: (error) => {
-        if (startup.failed(error) === "unavailable" && refusal === undefined) outage.failed(error)
+      onConnectFailed: (error, options) => {
+        if (startup.failed(error, options) === "unavailable" && refusal === undefined) outage.failed(error)
       },
       check: async (client) => {
         const fault = await startup.check(client)

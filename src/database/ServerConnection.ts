@@ -11,7 +11,8 @@ import { mayWrite, operationOf, type PreparedNames, type StatementListener } fro
 export interface Shared {
   /** Options for the next connection. */
   readonly config: () => pg.ClientConfig
-  readonly onConnectFailed: (error: unknown) => void
+  /** Called with the options of the connection. */
+  readonly onConnectFailed: (error: unknown, options: pg.ClientConfig) => void
   /** Checks a new connection. Returns why it must not be used, or undefined. */
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   readonly listener: StatementListener
@@ -79,7 +80,8 @@ export const clientClass = ({
     private readonly descriptions = new Map<string, Description>()
 
     constructor(config?: string | pg.ClientConfig) {
-      super({ ...Object(config), ...nextConfig() })
+      const options = nextConfig()
+      super({ ...Object(config), ...options })
       connections.add(this)
       this.once("end", () => connections.delete(this))
       // A connection may break while it is checked, handed over, or between two statements of a transaction. Its next
@@ -93,7 +95,7 @@ export const clientClass = ({
           return process.nextTick(callback, refused)
         }
         const failed = (error: Error) => {
-          onConnectFailed(error)
+          onConnectFailed(error, options)
           callback(refusal() ?? error)
         }
         connect((error) => {

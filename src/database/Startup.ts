@@ -65,8 +65,11 @@ export const isPooled = (client: pg.ClientBase, backend: number): boolean =>
 export interface Startup {
   /** Options for the next connection. */
   readonly config: (purpose: "ours" | "program") => pg.ClientConfig
-  /** Reports a failed connection. The next one tries the next server, or omits the settings that this one rejected. */
-  readonly failed: (error: unknown) => "unavailable" | "settings rejected"
+  /**
+   * Reports a failed connection with its options. The next one tries the next server, or omits the settings that this one
+   * rejected. Several that fail at the same time count once.
+   */
+  readonly failed: (error: unknown, options: pg.ClientConfig) => "unavailable" | "settings rejected"
   /** Checks a new connection. Returns why it must not be used, or undefined. */
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   /** The server of the last connection. */
@@ -89,14 +92,20 @@ export const make = (
   /** Index in `ServerUrl.attempts` of the current server: with or without encryption. */
   let attempt = 0
   let tells = true
+  const tried = new WeakMap<pg.ClientConfig, { index: number; attempt: number; tells: boolean }>()
   let server: Pick<Introduction, "server" | "started" | "address"> | undefined
 
   // Handlers may be idle in a transaction between their statements. Nightshift's own transactions never are.
   const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
   const own = { ...forOurs, idle_in_transaction_session_timeout: `${ownIdle}` }
 
-  const current = () => urls[index % urls.length] ?? Redacted.value(url)
-  const options = (purpose: "ours" | "program"): pg.ClientConfig => {
+  const current = () => urls[index] ?? Redacted.value(url)
+  const toNextServer = () => {
+    index = (index + 1) % urls.length
+    // An outage of the only server does not change its encryption.
+    if (urls.length > 1) attempt = 0
+  }
+  const optionsOf = (purpose: "ours" | "program"): pg.ClientConfig => {
     const [first, ...more] = ServerUrl.attempts(current())
     const given = more[attempt - 1] ?? first
     if (!tells) return given
@@ -109,18 +118,27 @@ export const make = (
   }
 
   return {
-    config: options,
-    failed: (error) => {
-      if (tells && refusesParameters(error)) {
+    config: (purpose) => {
+      const options = optionsOf(purpose)
+      tried.set(options, { index, attempt, tells })
+      return options
+    },
+    failed: (error, options) => {
+      const used = tried.get(options) ?? { index, attempt, tells }
+      if (used.tells && refusesParameters(error)) {
         tells = false
         return "settings rejected"
       }
-      if (ServerUrl.refusesEncryption(error) && attempt + 1 < ServerUrl.attempts(current()).length) {
-        attempt += 1
-        return "settings rejected"
+      if (used.index !== index) return "unavailable"
+      if (ServerUrl.refusesEncryption(error)) {
+        const next = used.attempt + 1
+        if (next < ServerUrl.attempts(current()).length) {
+          attempt = Math.max(attempt, next)
+          return "settings rejected"
+        }
+        attempt = 0
       }
-      attempt = 0
-      index += 1
+      toNextServer()
       return "unavailable"
     },
     check: async (client) => {
@@ -130,7 +148,7 @@ export const make = (
       Object.assign(client, { pooled: isPooled(client, found.pid) })
       if (needsWrites && found.read_only) {
         const refused = address(Redacted.make(current()))
-        index += 1
+        toNextServer()
         return new Error(`the server at ${refused} is read-only`)
       }
       if (server !== undefined && server.started !== found.started) {

@@ -113,6 +113,49 @@ describe("a url with several servers", () => {
   )
 })
 
+describe("connections that fail at the same time", () => {
+  const startupOf = (url: string) =>
+    Startup.make(Redacted.make(url), Effect.runSync(Effect.provide(DatabaseConfig, DatabaseConfig.layer)), () => {})
+  const noTls = new Error("The server does not support SSL connections")
+  const tlsOnly = new Error('no pg_hba.conf entry for host "10.0.0.9", user "ada", database "app", no encryption')
+  const gone = new Error("connect ECONNREFUSED 10.0.0.1:5432")
+  const serverOf = ({ host, ssl }: pg.ClientConfig) => `${host}${ssl === false ? "" : " with TLS"}`
+
+  it("choose the encryption once, and keep it in an outage", () => {
+    const startup = startupOf("postgres://one/app?sslmode=prefer")
+    const first = Array.from({ length: 4 }, () => startup.config("ours"))
+    expect(first.map(serverOf)).toEqual(Array(4).fill("one with TLS"))
+    expect(first.map((config) => startup.failed(noTls, config))).toEqual(Array(4).fill("settings rejected"))
+    const second = startup.config("ours")
+    expect(serverOf(second)).toBe("one")
+    expect(startup.failed(gone, second)).toBe("unavailable")
+    expect(serverOf(startup.config("program"))).toBe("one")
+    // The server has been changed to require encryption.
+    expect(startup.failed(tlsOnly, startup.config("ours"))).toBe("unavailable")
+    expect(serverOf(startup.config("ours"))).toBe("one with TLS")
+  })
+
+  it("choose the encryption of each server, and go on to the next server once", () => {
+    const startup = startupOf("postgres://one,two/app?sslmode=prefer")
+    startup.failed(noTls, startup.config("ours"))
+    const failing = [startup.config("ours"), startup.config("program")]
+    expect(failing.map(serverOf)).toEqual(["one", "one"])
+    expect(failing.map((config) => startup.failed(gone, config))).toEqual(["unavailable", "unavailable"])
+    expect(serverOf(startup.config("ours"))).toBe("two with TLS")
+  })
+
+  it("omit rejected settings once", () => {
+    const startup = startupOf("postgres://one,two/app")
+    const failing = [startup.config("ours"), startup.config("program")]
+    const rejected = Object.assign(new Error("unsupported startup parameter in options: array_nulls"), {
+      code: "08P01"
+    })
+    expect(failing.map((config) => startup.failed(rejected, config))).toEqual(Array(2).fill("settings rejected"))
+    expect(startup.config("ours")).toMatchObject({ host: "one" })
+    expect(startup.sendsSettings()).toBe(false)
+  })
+})
+
 describe("connections to a server that the address no longer resolves to", () => {
   it("are noticed by the first one that reaches another server", async () => {
     const others: Array<string> = []
