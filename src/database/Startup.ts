@@ -33,11 +33,15 @@ export const keepAlive = `select ${Object.entries(keepalives)
   .map(([key, value]) => `pg_catalog.set_config('${key}', '${value}', false)`)
   .join(", ")}`
 
+/** SQLSTATEs with which poolers reject startup options: protocol_violation and feature_not_supported. */
+export const rejections: ReadonlySet<string | undefined> = new Set(["08P01", "0A000"])
+
+/** PgBouncer rejects a startup parameter, RDS Proxy command-line options. */
 const refusesParameters = (error: unknown) =>
   Predicate.hasProperty(error, "code") &&
-  error.code === "08P01" &&
+  rejections.has(String(error.code)) &&
   Predicate.hasProperty(error, "message") &&
-  String(error.message).includes("startup parameter")
+  /startup (parameter|option)|command-line option/.test(String(error.message))
 
 /** Identifies the server behind a connection. */
 interface Introduction {

@@ -8,6 +8,7 @@ import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { address, DatabaseUrl, fault, serversOf } from "../../src/database/DatabaseUrl.js"
 import { Outage } from "../../src/database/Outage.js"
 import * as Startup from "../../src/database/Startup.js"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -57,6 +58,34 @@ describe("a url", () => {
         const current = Effect.flatMap(Database, ({ sql }) => sql`select current_database() as name`)
         expect(yield* Effect.provide(current, connected(Redacted.make(to))), to).toEqual([{ name }])
       }
+    })
+  )
+})
+
+describe("a pooler that rejects start-up options", () => {
+  const rejections = [
+    ["08P01", "unsupported startup parameter: options"],
+    ["0A000", "Feature not supported: RDS Proxy currently doesn’t support command-line options."]
+  ] as const
+  it.scopedLive.each(rejections)("is used without them: %s %s", ([code, message]) =>
+    Effect.gen(function* () {
+      let rejected = 0
+      const url = yield* LosingProxy.listen(yield* TestDatabase.empty, (client, server) => {
+        server.pipe(client).on("close", () => server.destroy())
+        client.on("data", (bytes) => {
+          if (!bytes.includes("array_nulls")) return server.write(bytes)
+          rejected += 1
+          const body = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`)
+          const head = Buffer.from("E\0\0\0\0")
+          head.writeInt32BE(body.length + 4, 1)
+          return client.end(Buffer.concat([head, body]))
+        })
+      })
+      yield* Effect.provide(
+        Effect.flatMap(Database, ({ ping }) => ping),
+        connected(url)
+      )
+      expect(rejected).toBe(1)
     })
   )
 })
