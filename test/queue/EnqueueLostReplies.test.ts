@@ -1,6 +1,6 @@
 import type { Socket } from "node:net"
 import { expect, layer } from "@effect/vitest"
-import { ConfigProvider, Effect, Layer, type Redacted } from "effect"
+import { ConfigProvider, Effect, Fiber, Layer, type Redacted, Schedule } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
@@ -44,13 +44,17 @@ const dying = (target: Redacted.Redacted, word: string) => {
   })
 }
 
-const over = (url: Redacted.Redacted) =>
+const over = (url: Redacted.Redacted, settings: Readonly<Record<string, string>> = {}) =>
   QueuePg.layer.pipe(
     Layer.provide(Listener.layerPolling),
     Layer.provideMerge(Database.layer),
     Layer.provide(DatabaseUrl.layerOf(url)),
     Layer.provide(DatabaseConfig.layer),
-    Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_PREPARE", "false"]]))))
+    Layer.provide(
+      Layer.setConfigProvider(
+        ConfigProvider.fromMap(new Map(Object.entries({ DATABASE_PREPARE: "false", ...settings })))
+      )
+    )
   )
 
 layer(TestDatabase.layer, { excludeTestServices: true })("an enqueue whose reply is lost in an outage", (it) => {
@@ -121,6 +125,48 @@ layer(TestDatabase.layer, { excludeTestServices: true })("an enqueue whose reply
       })
       expect(failure).toMatchObject(unknown)
       expect([released, yield* stored("handed")]).toEqual([[1], 1])
+    })
+  )
+
+  it.scoped("may have been made if only a neighbour's job was left to decide", () =>
+    Effect.gen(function* () {
+      const held: { isArmed: boolean; release: (() => void) | undefined } = { isArmed: false, release: undefined }
+      const url = yield* LosingProxy.listen(yield* DatabaseUrl, (client, server) => {
+        let isHeld = false
+        server.on("data", (bytes) => {
+          if (isHeld) held.release = () => void client.write(bytes)
+          else client.write(bytes)
+        })
+        client.on("close", () => server.destroy())
+        client.on("data", (bytes) => {
+          isHeld = held.isArmed && bytes.includes("insert into nightshift.job")
+          if (isHeld) held.isArmed = false
+          server.write(bytes)
+        })
+      })
+      const until = (isSo: Effect.Effect<boolean>) =>
+        Effect.repeat(isSo, { until: (found) => found, schedule: Schedule.spaced("2 millis") })
+      const dedupe = { key: "part", scope: "active" } as const
+      const failure = yield* Effect.gen(function* () {
+        const queue = yield* Queue
+        const { poolUse, transaction } = yield* Database
+        const occupied = Effect.fork(transaction(Effect.never))
+        yield* queue.enqueue([job("part-held", { dedupe })])
+        yield* occupied
+        yield* until(Effect.map(poolUse, ({ busy }) => busy === 1))
+        held.isArmed = true
+        const plain = yield* Effect.fork(Effect.flip(queue.enqueue([job("part")])))
+        yield* Effect.fork(Effect.exit(queue.enqueue([job("part-held", { dedupe })])))
+        yield* until(Effect.sync(() => !held.isArmed))
+        // Gets the connection of the insert, so that the statement after it finds none.
+        yield* occupied
+        yield* until(Effect.map(poolUse, ({ waiting }) => waiting === 1))
+        yield* until(Effect.sync(() => held.release !== undefined))
+        held.release?.()
+        return yield* Fiber.join(plain)
+      }).pipe(Effect.scoped, Effect.provide(over(url, { DATABASE_POOL: "2", DATABASE_CONNECT_TIMEOUT: "500ms" })))
+      expect(failure).toMatchObject({ ...unknown, detail: expect.stringContaining("timeout exceeded") })
+      expect(yield* stored("part")).toBe(1)
     })
   )
 })
