@@ -25,8 +25,8 @@ export interface BatcherOptions<Item, Result, E, R> {
   readonly flush: (items: ReadonlyArray<Item>) => Effect.Effect<ReadonlyArray<Exit.Exit<Result, E>>, E, R>
   /** Whether to retry the items of a failed flush one by one, so that one bad item does not fail the whole batch. */
   readonly isolate: (error: E) => boolean
-  /** Retries a single item, concurrently with later flushes. Defaults to a flush of that item alone. */
-  readonly alone?: (item: Item) => Effect.Effect<Result, E, R>
+  /** Retries a single item after the flush's error, concurrently with later flushes. Defaults to a flush of that item alone. */
+  readonly alone?: (item: Item, error: E) => Effect.Effect<Result, E, R>
 }
 
 export interface Batcher<Item, Result, E> {
@@ -233,9 +233,9 @@ export const make = <Item, Result, E, R>(
     const alone = options.alone ?? flushAlone
 
     /** Retries an item in its own fiber, so that a slow retry does not delay the lane. */
-    const setApart = (entry: Entry<Item, Result, E>) => {
+    const setApart = (error: E) => (entry: Entry<Item, Result, E>) => {
       apart.add(entry.number)
-      const way = Effect.flatMap(Effect.exit(alone(entry.item)), (exit) =>
+      const way = Effect.flatMap(Effect.exit(alone(entry.item, error)), (exit) =>
         Effect.sync(() => {
           apart.delete(entry.number)
           report(entry, exit)
@@ -283,7 +283,7 @@ export const make = <Item, Result, E, R>(
           const failure = Cause.failureOption(cause)
           const another = batch.length > 1 || options.alone !== undefined
           if (another && failure._tag === "Some" && options.isolate(failure.value)) {
-            return Effect.forEach(batch, setApart, { discard: true })
+            return Effect.forEach(batch, setApart(failure.value), { discard: true })
           }
           return Effect.sync(() =>
             reportAll(

@@ -1,4 +1,4 @@
-import { Config, ConfigError, type Duration, Either, Option, Record, Redacted } from "effect"
+import { Config, ConfigError, Duration, Either, Option, Record, Redacted } from "effect"
 import * as BytesText from "./BytesText.js"
 import * as DurationText from "./DurationText.js"
 import * as HttpUrl from "./HttpUrl.js"
@@ -118,8 +118,22 @@ export const positiveDuration = (described: Described, fallback: string): Settin
     })
   )
 
-export const duration = (described: Described, fallback: string): Setting<Duration.Duration> =>
-  withDefault(described, fallback, (value) => Either.fromOption(DurationText.parse(value), () => DurationText.expected))
+export const duration = (
+  described: Described,
+  fallback: string,
+  range?: { readonly min: string; readonly max: string }
+): Setting<Duration.Duration> => {
+  const limit = (text: string) => Option.getOrThrow(DurationText.parse(text))
+  return withDefault(described, fallback, (value) =>
+    Option.match(DurationText.parse(value), {
+      onNone: () => Either.left(DurationText.expected),
+      onSome: (given) =>
+        range === undefined || Duration.between(given, { minimum: limit(range.min), maximum: limit(range.max) })
+          ? Either.right(given)
+          : Either.left(`a duration from ${range.min} to ${range.max}`)
+    })
+  )
+}
 
 /** A retention period. 0 uses the default; a negative value means zero retention. */
 export const retention = (described: Described, fallback: string): Setting<Duration.Duration> =>

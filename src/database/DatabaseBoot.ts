@@ -4,6 +4,7 @@ import * as DurationText from "../core/DurationText.js"
 import { Expected } from "../core/ExpectedError.js"
 import { type DatabaseError, DatabaseUnavailable, mapErrors } from "./DatabaseError.js"
 import { refusesEncryption } from "./ServerUrl.js"
+import { rejections } from "./Startup.js"
 
 /** Where a database URL comes from. */
 const urlSources = "DATABASE_URL, or the argument of connect()"
@@ -54,7 +55,7 @@ export const reach = (
     // The next attempt omits startup parameters that a pooler rejected, and encryption that a server rejected.
     const version = Effect.retry(mapErrors(serverVersion(sql)), {
       times: 2,
-      while: ({ detail, sqlState }) => sqlState === "08P01" || refusesEncryption(new Error(detail))
+      while: ({ detail, sqlState }) => rejections.has(sqlState) || refusesEncryption(new Error(detail))
     })
     let announced = Number.NEGATIVE_INFINITY
     const announce = (error: DatabaseError) =>

@@ -98,13 +98,15 @@ export const settings = {
   statementTimeout: Setting.duration(
     {
       key: "DATABASE_STATEMENT_TIMEOUT",
-      about: "Time limit of one statement. PostgreSQL cancels statements that take longer."
+      about: "Time limit of one statement, from 1ms to 10d. PostgreSQL cancels statements that take longer."
     },
-    "30s"
+    "30s",
+    { min: "1ms", max: "10d" }
   ),
   connectTimeout: Setting.duration(
-    { key: "DATABASE_CONNECT_TIMEOUT", about: "Maximum time to wait for a connection." },
-    "5s"
+    { key: "DATABASE_CONNECT_TIMEOUT", about: "Maximum time to wait for a connection, from 1ms to 1h." },
+    "5s",
+    { min: "1ms", max: "1h" }
   ),
   bootTimeout: Setting.duration(
     {
@@ -118,9 +120,11 @@ export const settings = {
     {
       key: "DATABASE_MAX_LIFETIME",
       about:
-        "Maximum age of a connection. The new connection may reach a different server, for example after a failover."
+        "Maximum age of a connection, from 1s to 24d. The new connection may reach a different server, for example after a failover."
     },
-    "30m"
+    "30m",
+    // A timer of more than 24.8 days fires at once.
+    { min: "1s", max: "24d" }
   ),
   applicationName: Setting.text(
     { key: "DATABASE_APPLICATION_NAME", about: "Application name of the connections, as shown in pg_stat_activity." },

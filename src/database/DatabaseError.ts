@@ -7,6 +7,8 @@ export interface DriverError {
   readonly code?: string
   readonly message?: string
   readonly constraint?: string
+  /** Set by the connection: the statement may have been committed before the connection was lost. */
+  readonly mayBeWritten?: boolean
 }
 
 export type ErrorClass = "retryable" | "conflict" | "fatal"
@@ -45,6 +47,9 @@ const isSqlState = (code: string) => sqlStatePattern.test(code) && /\d/.test(cod
 const sqlStateOf = (error: DriverError): string | undefined =>
   error.code !== undefined && isSqlState(error.code) ? error.code : undefined
 
+/** Whether the server did not answer the statement. A pooler that loses its server answers with class 08. */
+export const isUnanswered = (error: DriverError): boolean => sqlStateOf(error)?.startsWith("08") ?? true
+
 /** Classifies an error. An error without a SQLSTATE is a failed connection, which is transient. */
 export const classify = (error: DriverError): ErrorClass => {
   const code = sqlStateOf(error)
@@ -71,8 +76,8 @@ export class DatabaseUnavailable extends Expected<DatabaseUnavailable>(503, {
   /** This process is shutting down and sends no more statements, so a retry cannot succeed. */
   processEnds: Schema.optional(Schema.Boolean),
   /**
-   * False when a COMMIT was in flight. The transaction may have been committed, so only idempotent operations may be
-   * retried.
+   * False when a COMMIT, or a write outside a transaction, got no answer. It may have been committed, so only idempotent
+   * operations may be retried.
    */
   nothingWritten: Schema.Boolean
 }) {
@@ -158,7 +163,10 @@ const contention = new Set(["40001", "40P01"])
 
 /** Whether the transaction was rolled back because of a concurrent one and should be retried as a whole. */
 export const isContention = (error: unknown): boolean =>
-  error instanceof DatabaseUnavailable && error.sqlState !== undefined && contention.has(error.sqlState)
+  error instanceof DatabaseUnavailable &&
+  error.nothingWritten &&
+  error.sqlState !== undefined &&
+  contention.has(error.sqlState)
 
 /**
  * Retries up to three times after contention. `Effect.retry` is built only after the first failure: building it takes as
@@ -166,6 +174,17 @@ export const isContention = (error: unknown): boolean =>
  */
 export const retryContention = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.catchIf(effect, isContention, () => Effect.retry(effect, { times: 2, while: isContention }))
+
+/** The error of an operation of which a part is committed, or may be. */
+export const partlyWritten = <E>(error: E): E | DatabaseUnavailable => {
+  if (!(error instanceof DatabaseUnavailable) || !error.nothingWritten) return error
+  const { detail, processEnds, sqlState } = error
+  return new DatabaseUnavailable({ detail, sqlState, processEnds, nothingWritten: false })
+}
+
+/** A retry after `first`. If that may have been committed, so may a retry that fails. */
+export const retryAfter = <A, E, R>(first: unknown, retry: Effect.Effect<A, E, R>) =>
+  first instanceof DatabaseUnavailable && !first.nothingWritten ? Effect.mapError(retry, partlyWritten) : retry
 
 /** The reason why connections are closed and statements rejected if the server does not answer during the shutdown. */
 export class ServerUnresponsive extends Error {
@@ -178,7 +197,7 @@ const driverError = (error: SqlError): DriverError =>
   typeof error.cause === "object" && error.cause !== null ? (error.cause as DriverError) : {}
 
 /** Classifies a driver error by its SQLSTATE, or by the socket's error code if the server did not answer. */
-export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "statement"): DatabaseError => {
+export const fromSqlError = (error: SqlError): DatabaseError => {
   const cause = driverError(error)
   const sqlState = sqlStateOf(cause)
   const detail = cause.message ?? error.message
@@ -186,12 +205,7 @@ export const fromSqlError = (error: SqlError, during: "statement" | "commit" = "
   const ends = error.cause instanceof ServerUnresponsive ? { processEnds: true } : {}
   switch (classify(cause)) {
     case "retryable":
-      // A server that answers COMMIT with an error has rolled back. A server that did not answer may have committed.
-      return new DatabaseUnavailable({
-        ...shared,
-        ...ends,
-        nothingWritten: during === "statement" || sqlState !== undefined
-      })
+      return new DatabaseUnavailable({ ...shared, ...ends, nothingWritten: cause.mayBeWritten !== true })
     case "conflict":
       return new DatabaseConflict({
         ...shared,

@@ -30,12 +30,16 @@ export const serversOf = (url: string): { readonly urls: ReadonlyArray<string>; 
 
 const sessions = new Set(["any", "read-write", "primary"])
 
+const isPort = (text: string) => /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
+
 /** Returns why the URL is invalid, or undefined. */
 export const fault = (url: string): string | undefined => {
   const servers = serversOf(url).urls.map(ServerUrl.parse)
   const [first] = servers
   if (first === undefined || servers.includes(undefined))
     return "a URL like postgres://user:password@host:5432/database"
+  if (servers.some((server) => server?.port !== undefined && !isPort(server.port)))
+    return "a URL like postgres://user:password@host:5432/database with a port from 1 to 65535"
   const wanted = first.parameters.get("target_session_attrs")
   if (wanted !== undefined && !sessions.has(wanted))
     return `a URL with target_session_attrs as one of ${[...sessions].join(", ")}`

@@ -102,6 +102,12 @@ const claimNotice = Duration.seconds(2)
 const connect = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   SingleConnection.open(url, config, `${config.applicationName} listener`)
 
+/** For statements before the connection listens: without a limit, one that goes silent would leave the process deaf. */
+const inTime =
+  (config: typeof DatabaseConfig.Service) =>
+  <A, E, R>(statements: Effect.Effect<A, E, R>) =>
+    Effect.timeout(statements, config.connectTimeout)
+
 const isPooled = (client: pg.Client) =>
   Effect.map(
     Effect.tryPromise(() => client.query<{ pid: number }>("select pg_catalog.pg_backend_pid() as pid")),
@@ -125,7 +131,7 @@ const listenUrl = (url: Redacted.Redacted, config: typeof DatabaseConfig.Service
 const deliveryOn = (client: pg.Client, url: Redacted.Redacted, config: typeof DatabaseConfig.Service) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const pooled = yield* isPooled(client)
+      const pooled = yield* inTime(config)(isPooled(client))
       if (!pooled && Option.isNone(config.listenUrl)) return "direct"
       const channel = `nightshift_probe_${randomBytes(6).toString("hex")}`
       const received = yield* Deferred.make<void>()
@@ -134,11 +140,11 @@ const deliveryOn = (client: pg.Client, url: Redacted.Redacted, config: typeof Da
       }
       client.on("notification", onNotification)
       yield* Effect.addFinalizer(() => Effect.sync(() => client.off("notification", onNotification)))
-      yield* listenTo(client, channel)
+      yield* inTime(config)(listenTo(client, channel))
       const other = yield* connect(url, config)
-      yield* Effect.tryPromise(() => other.query("select pg_catalog.pg_notify($1, '')", [channel]))
+      yield* inTime(config)(Effect.tryPromise(() => other.query("select pg_catalog.pg_notify($1, '')", [channel])))
       const arrived = Option.isSome(yield* Effect.timeoutOption(Deferred.await(received), deliveryLimit))
-      yield* Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`))
+      yield* inTime(config)(Effect.tryPromise(() => client.query(`unlisten ${pg.escapeIdentifier(channel)}`)))
       if (pooled) return arrived ? "forwarded" : "none"
       return arrived ? "direct" : "elsewhere"
     })
@@ -226,10 +232,13 @@ const listenOnce = (
       })
       yield* Effect.addFinalizer(() => endClaims)
       if (how === "direct") {
-        yield* Effect.ignore(Effect.tryPromise(() => client.query(Startup.keepAlive)))
-        yield* takeLocks(client, locks)
+        const kept = Effect.ignore(Effect.tryPromise(() => client.query(Startup.keepAlive)))
+        yield* inTime(config)(Effect.zipRight(kept, takeLocks(client, locks)))
       }
-      yield* Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), { discard: true })
+      const channels = Effect.forEach([...subscribers.keys()], (channel) => listenTo(client, channel), {
+        discard: true
+      })
+      yield* inTime(config)(channels)
       opened.isListening = true
       yield* onOpen
       // Replaced like pooled connections: the address may lead to another server after a failover.

@@ -79,7 +79,7 @@ const useOf = (pool: pg.Pool): PoolUse => ({
   waiting: pool.waitingCount
 })
 
-const otherServer = new Error("connection closed: the address of PostgreSQL now reaches a different server")
+const otherServer = () => new Error("connection closed: the address of PostgreSQL now reaches a different server")
 
 const poolOf = (
   config: typeof DatabaseConfig.Service,
@@ -103,7 +103,7 @@ const poolOf = (
       pool.on("acquire", (client) => void Object.assign(client, { idle: false }))
       pool.on("release", (_, client) => {
         const connection = Object.assign(client, { idle: true }) as pg.PoolClient & ServerConnection.ServerConnection
-        if (connection.outdated) connection.disconnect(otherServer)
+        if (connection.outdated) connection.disconnect(otherServer())
       })
       return pool
     }),
@@ -186,7 +186,7 @@ export const open = (
       if (restarted) log(Effect.logInfo(`PostgreSQL was restarted (${server}): closing older connections`))
       else warn(`the address of PostgreSQL now reaches a different server (${server}): closing older connections`)
       for (const connection of [...connections.ours, ...connections.program]) {
-        if (connection.idle) connection.disconnect(otherServer)
+        if (connection.idle) connection.disconnect(otherServer())
         else connection.outdated = true
       }
     })
@@ -198,8 +198,8 @@ export const open = (
     let refusal: ServerUnresponsive | undefined
     const sharedBy = (purpose: "ours" | "program"): ServerConnection.Shared => ({
       config: () => startup.config(purpose),
-      onConnectFailed: (error) => {
-        if (startup.failed(error) === "unavailable" && refusal === undefined) outage.failed(error)
+      onConnectFailed: (error, options) => {
+        if (startup.failed(error, options) === "unavailable" && refusal === undefined) outage.failed(error)
       },
       check: async (client) => {
         const fault = await startup.check(client)
@@ -266,9 +266,10 @@ export const open = (
               )
             ),
             Effect.andThen(() => {
-              const error = new ServerUnresponsive()
-              refusal = error
-              for (const connection of [...connections.ours, ...connections.program]) connection.disconnect(error)
+              refusal = new ServerUnresponsive()
+              // Each has a separate error: a connection marks the error of a write that may have been committed.
+              for (const connection of [...connections.ours, ...connections.program])
+                connection.disconnect(new ServerUnresponsive())
             }),
             Effect.interruptible,
             Effect.forkIn(scope)

@@ -1,7 +1,8 @@
 import { Predicate } from "effect"
 import pg from "pg"
+import { isUnanswered } from "./DatabaseError.js"
 import { type Description, PreparedQuery } from "./PreparedQuery.js"
-import { operationOf, type PreparedNames, type StatementListener } from "./Statements.js"
+import { mayWrite, operationOf, type PreparedNames, type StatementListener } from "./Statements.js"
 
 // Extends the driver's client: measures statements, sends hot statements as prepared ones, and tracks how long the
 // server has not answered. A network device that stops forwarding packets does not close the connection, so the missing
@@ -10,7 +11,8 @@ import { operationOf, type PreparedNames, type StatementListener } from "./State
 export interface Shared {
   /** Options for the next connection. */
   readonly config: () => pg.ClientConfig
-  readonly onConnectFailed: (error: unknown) => void
+  /** Called with the options of the connection. */
+  readonly onConnectFailed: (error: unknown, options: pg.ClientConfig) => void
   /** Checks a new connection. Returns why it must not be used, or undefined. */
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   readonly listener: StatementListener
@@ -73,15 +75,18 @@ export const clientClass = ({
     pooled = false
     hasOwnTimeout = false
     private underWay = 0
+    /** The statement that takes effect when the server receives it, until the server answers. */
+    private committing: string | undefined
     private readonly descriptions = new Map<string, Description>()
 
     constructor(config?: string | pg.ClientConfig) {
-      super({ ...Object(config), ...nextConfig() })
+      const options = nextConfig()
+      super({ ...Object(config), ...options })
       connections.add(this)
       this.once("end", () => connections.delete(this))
       // A connection may break while it is checked, handed over, or between two statements of a transaction. Its next
       // statement then fails with the error. Without a listener, the `error` event would end the process.
-      this.on("error", () => {})
+      this.on("error", (error) => this.lost(error))
       const connect = this.connect.bind(this) as (callback: (error: Error | null) => void) => void
       this.connect = ((callback: (error: Error | null) => void) => {
         const refused = refusal()
@@ -90,7 +95,7 @@ export const clientClass = ({
           return process.nextTick(callback, refused)
         }
         const failed = (error: Error) => {
-          onConnectFailed(error)
+          onConnectFailed(error, options)
           callback(refusal() ?? error)
         }
         connect((error) => {
@@ -123,9 +128,13 @@ export const clientClass = ({
         const asked = name === undefined ? [query, ...given] : [this.prepared(name, text, query, given[0])]
         const sent = performance.now()
         this.sent(text, sent)
+        const commits = alone || text === "COMMIT"
+        if (commits) this.committing = text
         return plain(...asked, (...answer: ReadonlyArray<unknown>) => {
           const now = performance.now()
           this.answered(now)
+          if (answer[0]) this.lost(answer[0])
+          if (commits) this.committing = undefined
           listener(operationOf(text), now - sent)
           onAnswer(text, answer[0])
           // Only outside a transaction. Inside one, the error has aborted the transaction, and its owner must retry it
@@ -153,6 +162,12 @@ export const clientClass = ({
       this.underWay -= 1
       this.answeredAt = now
       this.unansweredSince = this.underWay === 0 ? undefined : now
+    }
+
+    /** The pool reports a lost connection to the caller of a statement before the statement's own error arrives. */
+    private lost(error: unknown): void {
+      if (this.committing === undefined || !mayWrite(this.committing)) return
+      if (isUnanswered(Object(error))) Object.assign(Object(error), { mayBeWritten: true })
     }
 
     disconnect(error: Error): void {

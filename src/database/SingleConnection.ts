@@ -20,8 +20,9 @@ export const open = (
   return Effect.firstSuccessOf(urls.flatMap(ServerUrl.attempts).map(openTo))
 }
 
-const isReadOnly = async (client: pg.Client) => {
-  const { rows } = await client.query("select pg_catalog.current_setting('transaction_read_only') as value")
+const isReadOnly = async (client: pg.Client, timeout: number) => {
+  const text = "select pg_catalog.current_setting('transaction_read_only') as value"
+  const { rows } = await client.query({ text, query_timeout: timeout } as pg.QueryConfig)
   return rows[0]?.value === "on"
 }
 
@@ -33,9 +34,10 @@ const connect = (
 ) =>
   Effect.tryPromise({
     try: async () => {
+      const timeout = Duration.toMillis(connectTimeout)
       const client = new pg.Client({
         application_name: applicationName,
-        connectionTimeoutMillis: Duration.toMillis(connectTimeout),
+        connectionTimeoutMillis: timeout,
         keepAlive: true,
         keepAliveInitialDelayMillis: 10_000,
         ...server
@@ -43,7 +45,7 @@ const connect = (
       // The connection may break before a listener is attached, and an unhandled `error` event ends the process.
       client.on("error", () => {})
       await client.connect()
-      if (needsWrites && (await isReadOnly(client).catch(() => true))) {
+      if (needsWrites && (await isReadOnly(client, timeout).catch(() => true))) {
         ServerConnection.destroySocket(client)
         throw new Error("the server is read-only or does not answer")
       }

@@ -33,15 +33,21 @@ export const keepAlive = `select ${Object.entries(keepalives)
   .map(([key, value]) => `pg_catalog.set_config('${key}', '${value}', false)`)
   .join(", ")}`
 
+/** SQLSTATEs with which poolers reject startup options: protocol_violation and feature_not_supported. */
+export const rejections: ReadonlySet<string | undefined> = new Set(["08P01", "0A000"])
+
+/** PgBouncer rejects a startup parameter, RDS Proxy command-line options. */
 const refusesParameters = (error: unknown) =>
   Predicate.hasProperty(error, "code") &&
-  error.code === "08P01" &&
+  rejections.has(String(error.code)) &&
   Predicate.hasProperty(error, "message") &&
-  String(error.message).includes("startup parameter")
+  /startup (parameter|option)|command-line option/.test(String(error.message))
 
 /** Identifies the server behind a connection. */
 interface Introduction {
   readonly server: string
+  /** When the server was started, which identifies it: it may have several addresses. */
+  readonly started: string
   /** The server's own address and port; the empty string for a local socket. */
   readonly address: string
   readonly read_only: boolean
@@ -51,6 +57,7 @@ interface Introduction {
 const introduction = `
   select pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port(),
       pg_catalog.pg_postmaster_start_time()) as server,
+    pg_catalog.pg_postmaster_start_time()::text as started,
     pg_catalog.concat_ws(' ', pg_catalog.inet_server_addr(), pg_catalog.inet_server_port()) as address,
     pg_catalog.current_setting('transaction_read_only') = 'on' as read_only,
     pg_catalog.pg_backend_pid() as pid`
@@ -62,8 +69,11 @@ export const isPooled = (client: pg.ClientBase, backend: number): boolean =>
 export interface Startup {
   /** Options for the next connection. */
   readonly config: (purpose: "ours" | "program") => pg.ClientConfig
-  /** Reports a failed connection. The next one tries the next server, or omits the settings that this one rejected. */
-  readonly failed: (error: unknown) => "unavailable" | "settings rejected"
+  /**
+   * Reports a failed connection with its options. The next one tries the next server, or omits the settings that this one
+   * rejected. Several that fail at the same time count once.
+   */
+  readonly failed: (error: unknown, options: pg.ClientConfig) => "unavailable" | "settings rejected"
   /** Checks a new connection. Returns why it must not be used, or undefined. */
   readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
   /** The server of the last connection. */
@@ -86,14 +96,20 @@ export const make = (
   /** Index in `ServerUrl.attempts` of the current server: with or without encryption. */
   let attempt = 0
   let tells = true
-  let server: Pick<Introduction, "server" | "address"> | undefined
+  const tried = new WeakMap<pg.ClientConfig, { index: number; attempt: number; tells: boolean }>()
+  let server: Pick<Introduction, "server" | "started" | "address"> | undefined
 
   // Handlers may be idle in a transaction between their statements. Nightshift's own transactions never are.
   const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
   const own = { ...forOurs, idle_in_transaction_session_timeout: `${ownIdle}` }
 
-  const current = () => urls[index % urls.length] ?? Redacted.value(url)
-  const options = (purpose: "ours" | "program"): pg.ClientConfig => {
+  const current = () => urls[index] ?? Redacted.value(url)
+  const toNextServer = () => {
+    index = (index + 1) % urls.length
+    // An outage of the only server does not change its encryption.
+    if (urls.length > 1) attempt = 0
+  }
+  const optionsOf = (purpose: "ours" | "program"): pg.ClientConfig => {
     const [first, ...more] = ServerUrl.attempts(current())
     const given = more[attempt - 1] ?? first
     if (!tells) return given
@@ -106,18 +122,27 @@ export const make = (
   }
 
   return {
-    config: options,
-    failed: (error) => {
-      if (tells && refusesParameters(error)) {
+    config: (purpose) => {
+      const options = optionsOf(purpose)
+      tried.set(options, { index, attempt, tells })
+      return options
+    },
+    failed: (error, options) => {
+      const used = tried.get(options) ?? { index, attempt, tells }
+      if (used.tells && refusesParameters(error)) {
         tells = false
         return "settings rejected"
       }
-      if (ServerUrl.refusesEncryption(error) && attempt + 1 < ServerUrl.attempts(current()).length) {
-        attempt += 1
-        return "settings rejected"
+      if (used.index !== index) return "unavailable"
+      if (ServerUrl.refusesEncryption(error)) {
+        const next = used.attempt + 1
+        if (next < ServerUrl.attempts(current()).length) {
+          attempt = Math.max(attempt, next)
+          return "settings rejected"
+        }
+        attempt = 0
       }
-      attempt = 0
-      index += 1
+      toNextServer()
       return "unavailable"
     },
     check: async (client) => {
@@ -127,10 +152,10 @@ export const make = (
       Object.assign(client, { pooled: isPooled(client, found.pid) })
       if (needsWrites && found.read_only) {
         const refused = address(Redacted.make(current()))
-        index += 1
+        toNextServer()
         return new Error(`the server at ${refused} is read-only`)
       }
-      if (server !== undefined && server.server !== found.server) {
+      if (server !== undefined && server.started !== found.started) {
         onOther(found.server, server.address === found.address)
         Object.assign(client, { outdated: false })
       }

@@ -75,3 +75,9 @@ export const named = <Statements extends Readonly<Record<keyof Statements, strin
 
 /** Returns the name of a statement in metrics. */
 export const operationOf = (text: string): string => operations.get(text) ?? others
+
+/** Words of statements that write, and calls of functions in a schema, except the one that only counts. */
+const writing = /\b(insert|update|delete|merge|truncate)\b|\b(?!pg_catalog\b)\w+"?\."?(?!waiting_jobs\b)\w+"?\(/i
+
+/** Whether the statement may write if it is not part of a transaction, or commits one. */
+export const mayWrite = (text: string): boolean => text === "COMMIT" || writing.test(text)

@@ -2,7 +2,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
 import { Cause, Context, Duration, Effect, Exit, FiberRef, Option, Predicate, type Scope } from "effect"
-import { type DatabaseError, DatabaseUnavailable, fromSqlError, mapErrors } from "./DatabaseError.js"
+import { type DatabaseError, DatabaseUnavailable, mapErrors } from "./DatabaseError.js"
 import { inHandler } from "./Pools.js"
 import type { ServerConnection } from "./ServerConnection.js"
 
@@ -17,8 +17,7 @@ export class AfterCommit extends Context.Tag("nightshift/database/AfterCommit")<
 const wasRolledBack = (result: unknown) => Predicate.hasProperty(result, "command") && result.command === "ROLLBACK"
 
 const commit = (connection: Connection): Effect.Effect<void, DatabaseError> =>
-  connection.executeRaw("COMMIT", []).pipe(
-    Effect.mapError((error) => fromSqlError(error, "commit")),
+  mapErrors(connection.executeRaw("COMMIT", [])).pipe(
     Effect.filterOrFail(
       (result) => !wasRolledBack(result),
       () =>

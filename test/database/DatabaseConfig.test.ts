@@ -27,6 +27,29 @@ describe("DATABASE_SCHEMA", () => {
   )
 })
 
+describe("a time limit", () => {
+  const answerTo = (key: string, value: string) =>
+    Effect.provide(DatabaseConfig, DatabaseConfig.layer).pipe(
+      Effect.withConfigProvider(ConfigProvider.fromMap(new Map([[key, value]]))),
+      Effect.match({ onFailure: (error) => problems(error).join(), onSuccess: () => "accepted" })
+    )
+  const timers: ReadonlyArray<readonly [key: string, range: string]> = [
+    ["DATABASE_STATEMENT_TIMEOUT", "a duration from 1ms to 10d"],
+    ["DATABASE_CONNECT_TIMEOUT", "a duration from 1ms to 1h"],
+    ["DATABASE_MAX_LIFETIME", "a duration from 1s to 24d"]
+  ]
+
+  // Timers of more than 24.8 days fire at once, and 0 is no limit in some places and the shortest in others.
+  it.effect.each(timers)("%s must be %s", ([key, range]) =>
+    Effect.gen(function* () {
+      for (const value of ["0", "0s", "25d", "300d"])
+        expect(yield* answerTo(key, value)).toContain(`${key}: expected ${range}, got "${value}"`)
+      const [, ...ends] = /from (\w+) to (\w+)/.exec(range) ?? []
+      for (const value of ends) expect(yield* answerTo(key, value)).toBe("accepted")
+    })
+  )
+})
+
 describe("NIGHTSHIFT_EMBEDDED", () => {
   it.effect.each([
     ["true", true],

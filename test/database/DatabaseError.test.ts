@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { classify, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
+import { classify, DatabaseUnavailable, isUnanswered } from "../../src/database/DatabaseError.js"
 
 describe("SqlState", () => {
   it("classifies transient errors as retryable", () => {
@@ -22,6 +22,16 @@ describe("SqlState", () => {
     for (const code of ["42601", "42P01", "42501", "28P01", "28000", "3D000", "22P02", "XX000"]) {
       expect([code, classify({ code })]).toEqual([code, "fatal"])
     }
+  })
+})
+
+describe("an error of a statement", () => {
+  it("proves that the server rolled back, unless the connection was lost", () => {
+    for (const code of ["40001", "40P01", "55P03", "57P01", "57014", "53100", "23505"])
+      expect([code, isUnanswered({ code })]).toEqual([code, false])
+    for (const code of ["08P01", "08006", "ECONNRESET", "EPIPE"])
+      expect([code, isUnanswered({ code })]).toEqual([code, true])
+    expect(isUnanswered({ message: "Connection terminated unexpectedly" })).toBe(true)
   })
 })
 

@@ -3,12 +3,14 @@ import {
   ConfigProvider,
   Context,
   Deferred,
+  Duration,
   Effect,
   Layer,
   Logger,
   LogLevel,
   Option,
   Queue,
+  Redacted,
   Schedule,
   type Scope
 } from "effect"
@@ -102,6 +104,32 @@ describe("Listener", () => {
       yield* untilTag(jobs, "Resumed")
       expect(yield* listener.connected).toBe(true)
     }).pipe(Effect.provide(TestDatabase.layerEmpty))
+  )
+
+  it.scopedLive.each(["transaction_read_only", "pg_backend_pid", 'listen "jobs"'])(
+    "opens another connection if one goes silent before it listens: %s",
+    (word) =>
+      Effect.gen(function* () {
+        const config = yield* DatabaseConfig
+        let silenced = 0
+        const proxy = yield* LosingProxy.listen(yield* DatabaseUrl, (client, server) => {
+          let isSilent = false
+          server.pipe(client).on("close", () => server.destroy())
+          client.on("data", (bytes) => {
+            if (silenced === 0 && bytes.includes(word)) {
+              isSilent = true
+              silenced += 1
+            }
+            if (!isSilent) server.write(bytes)
+          })
+        })
+        const picky = Redacted.make(`${Redacted.value(proxy)}?target_session_attrs=read-write`)
+        const through = { ...config, connectTimeout: Duration.millis(500), listenUrl: Option.some(picky) }
+        const listening = Layer.provide(Layer.fresh(Listener.layer), Layer.succeed(DatabaseConfig, through))
+        const listener = Context.get(yield* Layer.build(listening), Listener.Listener)
+        yield* Effect.timeout(untilTag(yield* listener.subscribe("jobs"), "Resumed"), "10 seconds")
+        expect([silenced, yield* listener.connected]).toEqual([1, true])
+      }).pipe(Effect.provide(TestDatabase.layerEmpty))
   )
 
   it.scopedLive("warns if it listens on another database, and is not connected", () =>

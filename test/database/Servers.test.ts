@@ -8,6 +8,7 @@ import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { address, DatabaseUrl, fault, serversOf } from "../../src/database/DatabaseUrl.js"
 import { Outage } from "../../src/database/Outage.js"
 import * as Startup from "../../src/database/Startup.js"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as Nightshift from "../support/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -61,6 +62,34 @@ describe("a url", () => {
   )
 })
 
+describe("a pooler that rejects start-up options", () => {
+  const rejections = [
+    ["08P01", "unsupported startup parameter: options"],
+    ["0A000", "Feature not supported: RDS Proxy currently doesn’t support command-line options."]
+  ] as const
+  it.scopedLive.each(rejections)("is used without them: %s %s", ([code, message]) =>
+    Effect.gen(function* () {
+      let rejected = 0
+      const url = yield* LosingProxy.listen(yield* TestDatabase.empty, (client, server) => {
+        server.pipe(client).on("close", () => server.destroy())
+        client.on("data", (bytes) => {
+          if (!bytes.includes("array_nulls")) return server.write(bytes)
+          rejected += 1
+          const body = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`)
+          const head = Buffer.from("E\0\0\0\0")
+          head.writeInt32BE(body.length + 4, 1)
+          return client.end(Buffer.concat([head, body]))
+        })
+      })
+      yield* Effect.provide(
+        Effect.flatMap(Database, ({ ping }) => ping),
+        connected(url)
+      )
+      expect(rejected).toBe(1)
+    })
+  )
+})
+
 describe("a url with several servers", () => {
   it("names each server, is printed without its password, and requires one that accepts writes", () => {
     const url = "postgres://ada:secret@one:5432,two:5433/app?sslmode=require"
@@ -77,6 +106,17 @@ describe("a url with several servers", () => {
     expect(serversOf("postgres://one/app?target_session_attrs=read-write").needsWrites).toBe(true)
     expect(fault("postgres://one/app?target_session_attrs=standby")).toMatch(/any, read-write, primary/)
     expect(fault("postgres://one:port,two/app")).toMatch(/a URL like/)
+    for (const given of [
+      "one:0/app",
+      "one:65536/app",
+      "one:5432,two:99999/app",
+      "one/app?port=abc",
+      "one/app?port=",
+      "one/app?port=70000"
+    ])
+      expect(fault(`postgres://${given}`), given).toMatch(/a URL like .* with a port from 1 to 65535/)
+    for (const given of ["one:1/app", "one:65535/app", "one:/app", "one/app?port=5433"])
+      expect(fault(`postgres://${given}`), given).toBeUndefined()
   })
 
   it.scopedLive("connects to the first server that answers", () =>
@@ -102,6 +142,49 @@ describe("a url with several servers", () => {
   )
 })
 
+describe("connections that fail at the same time", () => {
+  const startupOf = (url: string) =>
+    Startup.make(Redacted.make(url), Effect.runSync(Effect.provide(DatabaseConfig, DatabaseConfig.layer)), () => {})
+  const noTls = new Error("The server does not support SSL connections")
+  const tlsOnly = new Error('no pg_hba.conf entry for host "10.0.0.9", user "ada", database "app", no encryption')
+  const gone = new Error("connect ECONNREFUSED 10.0.0.1:5432")
+  const serverOf = ({ host, ssl }: pg.ClientConfig) => `${host}${ssl === false ? "" : " with TLS"}`
+
+  it("choose the encryption once, and keep it in an outage", () => {
+    const startup = startupOf("postgres://one/app?sslmode=prefer")
+    const first = Array.from({ length: 4 }, () => startup.config("ours"))
+    expect(first.map(serverOf)).toEqual(Array(4).fill("one with TLS"))
+    expect(first.map((config) => startup.failed(noTls, config))).toEqual(Array(4).fill("settings rejected"))
+    const second = startup.config("ours")
+    expect(serverOf(second)).toBe("one")
+    expect(startup.failed(gone, second)).toBe("unavailable")
+    expect(serverOf(startup.config("program"))).toBe("one")
+    // The server has been changed to require encryption.
+    expect(startup.failed(tlsOnly, startup.config("ours"))).toBe("unavailable")
+    expect(serverOf(startup.config("ours"))).toBe("one with TLS")
+  })
+
+  it("choose the encryption of each server, and go on to the next server once", () => {
+    const startup = startupOf("postgres://one,two/app?sslmode=prefer")
+    startup.failed(noTls, startup.config("ours"))
+    const failing = [startup.config("ours"), startup.config("program")]
+    expect(failing.map(serverOf)).toEqual(["one", "one"])
+    expect(failing.map((config) => startup.failed(gone, config))).toEqual(["unavailable", "unavailable"])
+    expect(serverOf(startup.config("ours"))).toBe("two with TLS")
+  })
+
+  it("omit rejected settings once", () => {
+    const startup = startupOf("postgres://one,two/app")
+    const failing = [startup.config("ours"), startup.config("program")]
+    const rejected = Object.assign(new Error("unsupported startup parameter in options: array_nulls"), {
+      code: "08P01"
+    })
+    expect(failing.map((config) => startup.failed(rejected, config))).toEqual(Array(2).fill("settings rejected"))
+    expect(startup.config("ours")).toMatchObject({ host: "one" })
+    expect(startup.sendsSettings()).toBe(false)
+  })
+})
+
 describe("connections to a server that the address no longer resolves to", () => {
   it("are noticed by the first one that reaches another server", async () => {
     const others: Array<string> = []
@@ -111,12 +194,17 @@ describe("connections to a server that the address no longer resolves to", () =>
       config,
       (server, restarted) => void others.push(`${server}${restarted ? ", restarted" : ""}`)
     )
-    const leadingTo = (server: string) =>
-      ({
-        query: async () => ({ rows: [{ server, address: server.replace(/ \w+$/, ""), read_only: false }] })
-      }) as unknown as pg.Client
+    const leadingTo = (server: string) => {
+      const [, address, started] = /^(.*) (\w+)$/.exec(server) ?? []
+      return {
+        query: async () => ({ rows: [{ server, address, started, read_only: false }] })
+      } as unknown as pg.Client
+    }
     expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
     expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
+    // The same server by its other address.
+    await startup.check(leadingTo("fd00::1 5432 monday"))
+    await startup.check(leadingTo("10.0.0.1 5432 monday"))
     expect(others).toEqual([])
     await startup.check(leadingTo("10.0.0.2 5432 tuesday"))
     await startup.check(leadingTo("10.0.0.2 5432 wednesday"))

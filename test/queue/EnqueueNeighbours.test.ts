@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { Duration, Effect, Either, Layer } from "effect"
+import { Duration, Effect, Either, Fiber, Layer, Option } from "effect"
 import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import type { NewJob } from "../../src/queue/NewJob.js"
@@ -122,6 +122,46 @@ layer(house, { excludeTestServices: true })("callers that share a batch", (it) =
       const rounds = Array.from({ length: 40 }, (_, n) => send(n % 2 === 0 ? keys : keys.toReversed(), n))
       const answers = yield* Effect.all(rounds, { concurrency: "unbounded" })
       expect(answers.filter(Either.isLeft)).toEqual([])
+    })
+  )
+
+  it.scoped("are stored once, and answered at once, beside a neighbour whose job waits for a lock", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const { onStatement, sql } = yield* Database
+      const dedupe = { key: "locked", scope: "active", replace: true } as const
+      const [holder] = yield* queue.enqueue([job("locked", { payload: 0, dedupe })])
+      const other = yield* TestDatabase.connection
+      yield* Effect.promise(() => other.query("begin"))
+      yield* Effect.promise(() => other.query("select from nightshift.job where id = $1 for update", [holder?.id]))
+      const decisions: Array<string> = []
+      yield* onStatement((operation) => {
+        if (operation.endsWith("enqueue_jobs")) decisions.push(operation)
+      })
+      const counts = Effect.map(
+        sql<{ queue: string; jobs: number; payload: number }>`
+          select queue, count(*)::int as jobs, max(payload::int)::int as payload
+          from nightshift.job where queue in ('beside', 'locked') group by queue order by queue`,
+        (rows) => rows.map(({ queue, jobs, payload }) => [queue, jobs, payload])
+      )
+      const [plain, replacing] = [
+        yield* Effect.fork(Effect.either(queue.enqueue([job("beside", { payload: 1 })]))),
+        yield* Effect.fork(Effect.either(queue.enqueue([job("locked", { payload: 2, dedupe })])))
+      ]
+      expect(yield* Fiber.join(plain)).toMatchObject({ _tag: "Right", right: [{ outcome: "enqueued" }] })
+      // The statement of both failed on the lock, after the plain job was stored; then its job was stored on its own.
+      expect(decisions.length).toBeGreaterThanOrEqual(2)
+      expect(yield* counts).toEqual([
+        ["beside", 1, 1],
+        ["locked", 1, 0]
+      ])
+      expect(yield* Fiber.poll(replacing)).toEqual(Option.none())
+      yield* Effect.promise(() => other.query("rollback"))
+      expect(yield* Fiber.join(replacing)).toMatchObject({ _tag: "Right", right: [{ id: holder?.id }] })
+      expect(yield* counts).toEqual([
+        ["beside", 1, 1],
+        ["locked", 1, 2]
+      ])
     })
   )
 })

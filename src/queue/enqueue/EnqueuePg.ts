@@ -4,7 +4,13 @@ import * as Batcher from "../../core/Batcher.js"
 import type { IdGenerator } from "../../core/Ids.js"
 import { ownSubject } from "../../core/OwnSubject.js"
 import type { Database } from "../../database/Database.js"
-import { DatabaseConflict, type DatabaseError, DatabaseUnavailable, isDataError } from "../../database/DatabaseError.js"
+import {
+  DatabaseConflict,
+  type DatabaseError,
+  DatabaseUnavailable,
+  isDataError,
+  retryAfter
+} from "../../database/DatabaseError.js"
 import { AfterCommit } from "../../database/Transaction.js"
 import type { HandoffResult } from "../handoff/JobOffer.js"
 import { QueueFull, type StoreError } from "../JobErrors.js"
@@ -113,13 +119,15 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
 
     const mayExist = (jobs: StampedJobs) => jobs.map((job) => ({ ...job, ownId: true }))
 
-    /** Repeats a batch once if its reply was lost. Jobs that the first try stored count as stored. */
-    const storeTwice = (jobs: StampedJobs, now: number, wait: string, full: boolean) =>
-      store(jobs, now, wait, full).pipe(
-        Effect.catchIf(isPassing, () => Effect.map(store(mayExist(jobs), now, wait, full), ours(jobs))),
+    /** Repeats a batch once if its reply was lost. Jobs that an earlier try stored count as stored. */
+    const storeTwice = (jobs: StampedJobs, now: number, wait: string, full: boolean, isTried = false) => {
+      const again = Effect.suspend(() => Effect.map(store(mayExist(jobs), now, wait, full), ours(jobs)))
+      return (isTried ? again : store(jobs, now, wait, full)).pipe(
+        Effect.catchIf(isPassing, (first) => retryAfter(first, again)),
         Effect.tap(() => onStored(jobs, false)),
         Effect.map(counted(jobs, now))
       )
+    }
 
     /**
      * Whether a queue is full and some of the jobs may exist already, which need no room. Fails if the queue is full
@@ -133,10 +141,10 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
     const handOff = makeHandoff((jobs, now) => store(mayExist(jobs), now, lockTimeouts.alone))
 
     /** Hands the jobs to a free worker of this process if there is one, otherwise stores them as pending. */
-    const storeOrHand = (jobs: StampedJobs, now: number, wait: string) =>
+    const storeOrHand = (jobs: StampedJobs, now: number) =>
       Effect.flatMap(isFull(jobs), (full) =>
         Effect.flatMap(handOff(jobs, now), (handoff) => {
-          if (handoff === "not stored") return storeTwice(jobs, now, wait, full)
+          if (handoff === "not stored") return storeTwice(jobs, now, lockTimeouts.batch, full)
           const stored = counted(jobs, now)(StorePg.allStored(jobs))
           return handoff === "taken" ? Effect.succeed(stored) : Effect.as(onStored(jobs, false), stored)
         })
@@ -149,11 +157,15 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       gather: setImmediate,
       capacity: 20_000,
       isolate: isolates,
-      alone: (request) =>
-        Effect.flatMap(Clock.currentTimeMillis, (now) => storeOrHand(request, now, lockTimeouts.alone)),
+      // The flush may have stored this job before it failed on another one. As if the queue was full: then one statement
+      // looks for the job, checks the depth cap and stores it.
+      alone: (request, error) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) =>
+          retryAfter(error, storeTwice(request, now, lockTimeouts.alone, true, true))
+        ),
       // Not `Effect.gen`, which would keep the requests in memory until the next full garbage collection (see FinalizePg).
       flush: Effect.fnUntraced(function* (requests: ReadonlyArray<StampedJobs>) {
-        const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis, lockTimeouts.batch)
+        const answers = yield* storeOrHand(requests.flat(), yield* Clock.currentTimeMillis)
         if (answers.length === requests.length) return answers.map((answer) => Exit.succeed([answer]))
         let place = 0
         return requests.map((request) => {
@@ -184,7 +196,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       return whole.pipe(
         Effect.catchIf(
           (error) => isPassing(error) && request.every(({ ownId }) => ownId),
-          () => again
+          (first) => retryAfter(first, again)
         ),
         Effect.tap(() => onStored(request, false)),
         Effect.map(counted(request, now))
@@ -202,7 +214,7 @@ export const make = (options: EnqueueOptions): Effect.Effect<Enqueuing, never, S
       )
       const again = Effect.suspend(() => store(BulkInsert.asJobs(bulk), now, lockTimeouts.alone))
       return pass([first], bulkIds.length).pipe(
-        Effect.zipRight(Effect.catchIf(once, isPassing, () => again)),
+        Effect.zipRight(Effect.catchIf(once, isPassing, (first) => retryAfter(first, again))),
         Effect.zipRight(onStored([BulkInsert.front(bulk)], false)),
         Effect.map(() => {
           count([first], now, bulkIds.length)

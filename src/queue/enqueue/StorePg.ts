@@ -1,6 +1,8 @@
-import { Effect } from "effect"
+import { TransactionConnection } from "@effect/sql/SqlClient"
+import { Effect, identity, Option } from "effect"
 import type { JobId } from "../../core/Ids.js"
 import type { Database } from "../../database/Database.js"
+import { DatabaseUnavailable, partlyWritten } from "../../database/DatabaseError.js"
 import type { StoreError } from "../JobErrors.js"
 import type { JobSql } from "../JobSql.js"
 import {
@@ -111,6 +113,19 @@ const fullParameters = (jobs: StampedJobs, now: number, wait: string | null, not
   SqlArrays.ofNumbers(jobs.map(({ isChild }) => isChild))
 ]
 
+/**
+ * A statement after others of the same request or batch. Outside a transaction those are committed. A lock timeout needs no
+ * notice: the batcher then tries each job alone.
+ */
+const afterOthers = <A>(statement: Effect.Effect<A, StoreError>): Effect.Effect<A, StoreError> =>
+  Effect.flatMap(Effect.serviceOption(TransactionConnection), (outer) =>
+    Option.isSome(outer)
+      ? statement
+      : Effect.mapError(statement, (error) =>
+          error instanceof DatabaseUnavailable && error.sqlState !== "55P03" ? partlyWritten(error) : error
+        )
+  )
+
 /** Stores jobs. The SQL function decides conflicts by id and dedupe key. */
 export const make = (
   database: typeof Database.Service,
@@ -180,7 +195,9 @@ export const make = (
     if (isFull) return decide(jobs, now, wait, request)
     return jobs.some(hasExtras)
       ? Effect.flatMap(insertFull(jobs, now, wait), (stored) =>
-          stored.size === jobs.length ? Effect.succeed(allStored(jobs)) : decide(jobs, now, wait, request, stored)
+          stored.size === jobs.length
+            ? Effect.succeed(allStored(jobs))
+            : (stored.size === 0 ? identity : afterOthers)(decide(jobs, now, wait, request, stored))
         )
       : Effect.map(insertPlain(jobs, now, wait), () => allStored(jobs))
   }
@@ -193,7 +210,9 @@ export const make = (
     const cut = pieces(jobs)
     if (cut.length === 1) return storePiece(jobs, now, wait, isFull, jobs)
     return Effect.map(
-      Effect.forEach(cut, (piece) => storePiece(piece, now, wait, isFull, jobs)),
+      Effect.forEach(cut, (piece, place) =>
+        (place === 0 ? identity : afterOthers)(storePiece(piece, now, wait, isFull, jobs))
+      ),
       (stored) => ({
         answers: stored.flatMap(({ answers }) => answers),
         standing: new Set(stored.flatMap(({ standing }) => [...standing]))

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { IdGenerator, Lease, PodId } from "../../core/Ids.js"
-import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
+import { type DatabaseError, DatabaseUnavailable, retryAfter } from "../../database/DatabaseError.js"
 import { type AttemptEnd, End } from "../AttemptEnd.js"
 import type { StoreError } from "../JobErrors.js"
 import { hasExtras, isUniform, type StampedJobs } from "../NewJob.js"
@@ -87,7 +87,10 @@ export const make = ({ again, directHandoff, returnJobs, ids, insertClaimed, onT
           if (!(error instanceof DatabaseUnavailable)) return Effect.fail(error)
           // If only the reply was lost, the jobs are stored as claimed, with no worker. Storing them again waits for
           // that insert to commit or roll back; then they are returned to the queue.
-          return again(jobs, now).pipe(Effect.zipRight(returnAll(claimedOf(jobs, lease, now))), Effect.as("pending"))
+          return retryAfter(error, again(jobs, now)).pipe(
+            Effect.zipRight(returnAll(claimedOf(jobs, lease, now))),
+            Effect.as("pending")
+          )
         }
       })
     )
