@@ -258,6 +258,31 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("duplicates a job with what its handler gets, so that an erasure of its subject finds both", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const subject = "customer:duplicated"
+        const given = { queue: "attic", priority: 3, attempts: 1, key: "customer-9", meta: { tenant: "acme" } }
+        const id = yield* enqueue({ ...given, subject, dedupe: { key: "invoice-812" } })
+        type Stored = Readonly<Record<string, unknown>> & { readonly meta: Readonly<Record<string, unknown>> }
+        const { meta, ...original } = yield* api<Stored>("GET", `jobs/${id}`)
+        const found = api<{ found: { states: unknown } }>("POST", "erase", { subject, dryRun: true })
+        expect((yield* found).found.states).toMatchObject({ pending: 1 })
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(async () => {
+          await button(page, "Duplicate").click()
+          await said(page, "noop_echo enqueued again")
+          await page.waitForURL((url) => url.hash.startsWith("#/jobs/") && !url.hash.endsWith(id))
+        })
+        const { meta: copied, ...copy } = yield* api<Stored>("GET", `jobs/${page.url().replace(/.*\//, "")}`)
+        const { attempts, key, kind, payload, priority, queue } = original
+        expect(copy).toMatchObject({ attempts, key, kind, payload, priority, queue, dedupe: null })
+        expect(copied).toEqual({ ...meta, traceparent: copied.traceparent })
+        expect(copied).toMatchObject({ tenant: "acme", subjectDigest: expect.stringMatching(/^[0-9a-f]{64}$/) })
+        expect((yield* found).found.states).toMatchObject({ pending: 2 })
+      })
+    )
+
     it.scoped("opens links that are not encoded properly, and finds no job by the steps of a path", () =>
       Effect.gen(function* () {
         const { enqueue, enter } = yield* ControlRoom
