@@ -182,6 +182,38 @@ layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout:
     )
 
     it.scoped(
+      "grey the rows of the previous filter while another loads, and drop them if it is refused",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("workflows")
+          const row = page.getByRole("link", { name: "order/B-1" })
+          let answers: () => void = () => {}
+          const isAnswered = new Promise<void>((resolve) => {
+            answers = resolve
+          })
+          yield* step(async () => {
+            await row.waitFor()
+            expect(await page.locator(".card.gone").count()).toBe(0)
+            await page.route(/v1\/workflows\?.*prefix=order/, async (route) => {
+              await isAnswered
+              await route.continue()
+            })
+            await page.getByLabel("Id starts with").fill("order/")
+            await page.keyboard.press("Enter")
+            await page.locator(".card.gone").filter({ has: row }).waitFor()
+            answers()
+            await page.locator(".card:not(.gone)").filter({ has: row }).waitFor()
+            await page.getByLabel("Tag", { exact: true }).fill("nonsense")
+            await page.keyboard.press("Enter")
+            await page.getByRole("alert").waitFor()
+          })
+          expect(yield* step(() => row.count())).toBe(0)
+        }),
+      60_000
+    )
+
+    it.scoped(
       "list executions, show one to scale, send it a signal, fork it, cancel and retry another",
       () =>
         Effect.gen(function* () {
