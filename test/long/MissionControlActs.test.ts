@@ -197,6 +197,26 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("sees that a queue is paused while live updates are paused", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        yield* enqueue({ queue: "attic" })
+        const page = yield* enter("queues/attic")
+        yield* step(async () => {
+          await page.getByRole("button", { name: "Live" }).click()
+          await button(page, "Paused").waitFor()
+          await page.clock.install()
+          await button(page, "Pause").click()
+          await button(page, "Resume").waitFor()
+          // Longer than the page waits for an event.
+          await page.clock.runFor(6_000)
+          await page.evaluate("new Promise(requestAnimationFrame)")
+        })
+        expect(yield* step(() => button(page, "Resume").count())).toBe(1)
+        yield* api("PATCH", "queues/attic", { paused: false })
+      })
+    )
+
     it.scoped("rehearses on the command line, which reports why it stopped", () =>
       Effect.gen(function* () {
         const { api, database, enqueue } = yield* ControlRoom

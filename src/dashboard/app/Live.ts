@@ -99,12 +99,13 @@ const replaceQueue = (shown: Queue, by: Queue) => {
  */
 export const turned = (name: string, paused: boolean): void => {
   const before = updates.queues?.find((queue) => queue.name === name)
-  if (before === undefined) return
+  // Without events, the queues are polled.
+  if (before === undefined || updates.link !== "live") return
   const known = unturned.get(before) ?? before
   const shown = { ...before, paused }
   unturned.set(shown, known)
   replaceQueue(before, shown)
-  setTimeout(() => replaceQueue(shown, known), turnedFor)
+  setTimeout(() => updates.link === "live" && replaceQueue(shown, known), turnedFor)
 }
 
 /** The service responded. */
