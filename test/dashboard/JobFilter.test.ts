@@ -16,11 +16,13 @@ interface Filters {
 }
 
 let JobFilter: Filters
+let readRoute: (hash: string) => { path: ReadonlyArray<string>; query: URLSearchParams }
 
 beforeAll(async () => {
   vi.stubGlobal("location", new URL("http://127.0.0.1/ui/"))
   vi.stubGlobal("document", { visibilityState: "hidden" })
   JobFilter = await import(new URL("../../src/dashboard/app/JobFilter.ts", import.meta.url).href)
+  readRoute = (await import(new URL("../../src/dashboard/app/Route.ts", import.meta.url).href)).read
 })
 
 const read = (query: string) =>
@@ -47,6 +49,12 @@ describe("the filter of a job list", () => {
     const chips = JobFilter.parts(asked).map(([field, value]) => JobFilter.words(field, value))
     expect(chips).toEqual(["enqueued in the last 3600", "deadReason poison"])
     expect(JobFilter.address("dead", JobFilter.ofJson({ deadReason: "poison" }))).toBe("#/dead?deadReason=poison")
+  })
+
+  it("has all that follows the first question mark of the address", () => {
+    const route = readRoute("#/dead?text=what?&queue=billing")
+    expect(route.path).toEqual(["dead"])
+    expect(JobFilter.read(route, {})).toEqual({ text: ["what?"], queue: ["billing"] })
   })
 
   it("sends a long number of the payload as it was typed, or not at all", () => {
