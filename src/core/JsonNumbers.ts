@@ -1,5 +1,3 @@
-import { mayLoseNumber } from "./Storable.js"
-
 // JSON numbers have arbitrary precision, JavaScript numbers are 64-bit floats. Requests with a number that would reach
 // the handler as a different value are rejected while they are still text. A number is accepted if the float, printed
 // with the same number of digits, gives the same number. This accepts the output of every language's float formatter:
@@ -41,6 +39,18 @@ const isKept = (text: string): boolean => {
     return printed.digits === written.digits && printed.point === written.point
   })
 }
+
+const longNumber = /[\d.]{16}|\d[eE][+-]?\d/
+
+const someNegativeZero = /(?:^|[[:,\s])-0(?:\.0*)?(?:$|[\],}\s])/
+
+/**
+ * Whether JSON text may contain a number that would change: one that a 64-bit float cannot hold, or a negative zero, which
+ * PostgreSQL stores as 0. Shorter numbers without an exponent always fit. A cheap test for every request body, which also
+ * matches inside strings.
+ */
+export const mayLoseNumber = (json: string): boolean =>
+  longNumber.test(json) || (json.includes("-0") && someNegativeZero.test(json))
 
 /** Returns the index of the closing quote of the string that starts at `start`. */
 const endOfString = (json: string, start: number): number => {

@@ -1,4 +1,5 @@
 import { Duration, Either } from "effect"
+import { mayLoseNumber } from "./JsonNumbers.js"
 import * as Sealed from "./Sealed.js"
 import { limits } from "./StoredJob.js"
 
@@ -113,18 +114,6 @@ export const hasCollection = (value: unknown): boolean => {
   for (const key in value) if (hasCollection((value as Readonly<Record<string, unknown>>)[key])) return true
   return false
 }
-
-const longNumber = /[\d.]{16}|\d[eE][+-]?\d/
-
-const negativeZero = /(?:^|[[:,\s])-0(?:\.0*)?(?:$|[\],}\s])/
-
-/**
- * Whether JSON text may contain a number that would change: one that a 64-bit float cannot hold, or a negative zero, which
- * PostgreSQL stores as 0. Shorter numbers without an exponent always fit. A cheap test for every request body, which also
- * matches inside strings.
- */
-export const mayLoseNumber = (json: string): boolean =>
-  longNumber.test(json) || (json.includes("-0") && negativeZero.test(json))
 
 /** Unstorable characters in the escapes of any sender. Also matches paired surrogates, which could be stored. */
 const sentEscape = /\\u(?:0000|d[89a-f][0-9a-f]{2})/i

@@ -7,6 +7,7 @@ interface Filters {
   readonly read: (route: { path: ReadonlyArray<string>; query: URLSearchParams }, preset: Filter) => Filter
   readonly query: (filter: Filter, page: object) => string
   readonly target: (filter: Filter) => object
+  readonly kept: (filter: Filter) => object
   readonly without: (filter: Filter, preset: Filter) => Filter
   readonly parts: (filter: Filter) => ReadonlyArray<readonly [string, string]>
   readonly words: (field: string, value: string) => string
@@ -15,11 +16,13 @@ interface Filters {
 }
 
 let JobFilter: Filters
+let readRoute: (hash: string) => { path: ReadonlyArray<string>; query: URLSearchParams }
 
 beforeAll(async () => {
   vi.stubGlobal("location", new URL("http://127.0.0.1/ui/"))
   vi.stubGlobal("document", { visibilityState: "hidden" })
   JobFilter = await import(new URL("../../src/dashboard/app/JobFilter.ts", import.meta.url).href)
+  readRoute = (await import(new URL("../../src/dashboard/app/Route.ts", import.meta.url).href)).read
 })
 
 const read = (query: string) =>
@@ -46,5 +49,25 @@ describe("the filter of a job list", () => {
     const chips = JobFilter.parts(asked).map(([field, value]) => JobFilter.words(field, value))
     expect(chips).toEqual(["enqueued in the last 3600", "deadReason poison"])
     expect(JobFilter.address("dead", JobFilter.ofJson({ deadReason: "poison" }))).toBe("#/dead?deadReason=poison")
+  })
+
+  it("has all that follows the first question mark of the address", () => {
+    const route = readRoute("#/dead?text=what?&queue=billing")
+    expect(route.path).toEqual(["dead"])
+    expect(JobFilter.read(route, {})).toEqual({ text: ["what?"], queue: ["billing"] })
+  })
+
+  it("sends a long number of the payload as it was typed, or not at all", () => {
+    const filter: Filter = { payload: ['{"id": 9007199254740993}'] }
+    const page = { limit: 50, cursor: null, sort: "created", order: "desc" }
+    expect(new URLSearchParams(JobFilter.query(filter, page)).get("payload")).toBe('{"id": 9007199254740993}')
+    expect(JobFilter.address("jobs", filter)).toBe(
+      `#/jobs?${new URLSearchParams({ payload: filter.payload?.[0] ?? "" })}`
+    )
+    expect(() => JobFilter.target(filter)).toThrow("a number that is 9007199254740993")
+    expect(() => JobFilter.kept(filter)).toThrow("a number that is 9007199254740993")
+    expect(JobFilter.target({ payload: ['{"b": 9007199254740992, "a": 1.50}'] })).toEqual({
+      payload: { a: 1.5, b: 9007199254740992 }
+    })
   })
 })

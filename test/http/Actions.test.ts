@@ -70,6 +70,26 @@ describe.each(backends)("on %s, GET /api/v1/actions", (_, layer) => {
     }).pipe(Effect.provide(layer()))
   )
 
+  it.scopedLive("says why a bulk action stopped", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const ids = [yield* enqueue, yield* enqueue]
+      yield* admin("POST", "/api/v1/jobs/bulk", { json: { action: "cancel", ids } })
+      yield* carryOut
+      yield* admin("POST", "/api/v1/jobs/bulk", { json: { action: "requeue", ids, rehearse: 1 } })
+      yield* carryOut
+      expect((yield* actions)[0]).toMatchObject({ text: "1 job requeued", running: true, error: null })
+      for (const id of ids) yield* admin("POST", `/api/v1/jobs/${id}/cancel`)
+      yield* carryOut
+      const all = yield* actions
+      expect(all.find(({ text }) => text === "1 job requeued")).toMatchObject({
+        running: false,
+        error: "1 of 1 rehearsed jobs failed again. The others were not requeued."
+      })
+      expect(all.find(({ text }) => text === "2 jobs cancelled")).toMatchObject({ error: null })
+    }).pipe(Effect.provide(layer()))
+  )
+
   it.scopedLive("does not offer to undo what has changed since", () =>
     Effect.gen(function* () {
       const { admin } = yield* TestServer

@@ -207,5 +207,63 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         yield* api("PATCH", "queues/attic", { paused: false })
       })
     )
+
+    it.scoped("reads why a bulk action stopped after its dialog was closed, and why its undo did", () =>
+      Effect.gen(function* () {
+        const { api, bury, enter } = yield* ControlRoom
+        const error = "the lamp is broken"
+        yield* Effect.forEach(Array.from({ length: 7 }), () => bury("lamp", error))
+        const page = yield* enter(`dead?text=${encodeURIComponent(error)}`)
+        const dialog = page.getByRole("dialog")
+        yield* step(async () => {
+          await button(page, "Requeue").click()
+          await dialog.getByLabel(/^Rehearse/).check()
+          await dialog.getByRole("button", { name: "Requeue 7 jobs" }).click()
+          await dialog.getByText("Rehearsal: 0 of 5 succeeded. The other 2 follow if all of them do.").waitFor()
+          await dialog.getByRole("button", { name: "Close" }).click()
+          await dialog.waitFor({ state: "detached" })
+        })
+        const { jobs } = yield* api<{ jobs: ReadonlyArray<{ id: string }> }>("GET", "jobs?kind=lamp&state=pending")
+        yield* api("POST", `jobs/${jobs[0]?.id}/cancel`)
+        const why = "1 of 5 rehearsed jobs failed again. The others were not requeued."
+        yield* step(async () => {
+          await said(page, `5 jobs requeued. ${why}`)
+          await openActions(page)
+          await drawer(page).getByText(`Failed: ${why}`).waitFor()
+        })
+        yield* Effect.acquireRelease(
+          query(
+            "create function nightshift.refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$",
+            `create trigger refuse before update on nightshift.job for each row when (old.kind = 'lamp')
+               execute function nightshift.refuse()`
+          ),
+          () => query("drop function nightshift.refuse cascade")
+        )
+        yield* step(async () => {
+          await drawer(page).getByRole("button", { name: "Undo: 5 jobs requeued" }).first().click()
+          await said(page, "0 jobs restored. The database rejected a statement. See the log for details.")
+        })
+      })
+    )
+
+    it.scoped("sees that a queue is paused while live updates are paused", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        yield* enqueue({ queue: "attic" })
+        const page = yield* enter("queues/attic")
+        yield* step(async () => {
+          await page.getByRole("button", { name: "Live" }).click()
+          await button(page, "Paused").waitFor()
+          await page.clock.install()
+          await button(page, "Pause").click()
+          await button(page, "Resume").waitFor()
+          // Longer than the page waits for an event.
+          await page.clock.runFor(6_000)
+          await page.evaluate("new Promise(requestAnimationFrame)")
+        })
+        expect(yield* step(() => button(page, "Resume").count())).toBe(1)
+        yield* api("PATCH", "queues/attic", { paused: false })
+      })
+    )
   }
 )

@@ -2,7 +2,7 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Locator } from "playwright-core"
 import { ControlRoom, tokens } from "../journeys/fixtures/ControlRoom.js"
-import { button, drawer, openActions, query, said, step, until } from "../journeys/fixtures/OperatorSteps.js"
+import { button, drawer, inAnHour, openActions, query, said, step, until } from "../journeys/fixtures/OperatorSteps.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
 
@@ -224,6 +224,62 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
           overlap: "skip",
           payload: { deep: true }
         })
+      })
+    )
+
+    it.scoped("saves only the fields of a job that were changed in the form, and no empty priority", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const id = yield* enqueue({ queue: "attic", priority: 5, runAt: inAnHour() })
+        const page = yield* enter(`jobs/${id}`)
+        const form = page.getByRole("dialog", { name: "Edit noop_echo" })
+        const runAt = "2126-01-31T09:00:00.000Z"
+        yield* step(async () => {
+          await button(page, "Edit").click()
+          await form.getByLabel("Due (UTC)").fill(runAt)
+        })
+        yield* api("PATCH", `jobs/${id}`, { priority: 2 })
+        yield* step(async () => {
+          await page.getByRole("definition").getByText("2", { exact: true }).waitFor()
+          await form.getByRole("button", { name: "Save" }).click()
+          await said(page, "noop_echo saved")
+        })
+        expect(yield* api("GET", `jobs/${id}`)).toMatchObject({ priority: 2, runAt })
+        const sent: Array<string> = []
+        yield* step(async () => {
+          page.on("request", (request) => request.method() === "PATCH" && sent.push(request.url()))
+          await form.waitFor({ state: "detached" })
+          await button(page, "Edit").click()
+          await form.getByLabel("Priority").fill("")
+          await form.getByRole("button", { name: "Save" }).click()
+          await form.locator("input:invalid").waitFor()
+        })
+        expect(sent).toEqual([])
+      })
+    )
+
+    it.scoped("duplicates a job with what its handler gets, so that an erasure of its subject finds both", () =>
+      Effect.gen(function* () {
+        const { api, enqueue, enter } = yield* ControlRoom
+        const subject = "customer:duplicated"
+        const given = { queue: "attic", priority: 3, attempts: 1, key: "customer-9", meta: { tenant: "acme" } }
+        const id = yield* enqueue({ ...given, subject, dedupe: { key: "invoice-812" } })
+        type Stored = Readonly<Record<string, unknown>> & { readonly meta: Readonly<Record<string, unknown>> }
+        const { meta, ...original } = yield* api<Stored>("GET", `jobs/${id}`)
+        const found = api<{ found: { states: unknown } }>("POST", "erase", { subject, dryRun: true })
+        expect((yield* found).found.states).toMatchObject({ pending: 1 })
+        const page = yield* enter(`jobs/${id}`)
+        yield* step(async () => {
+          await button(page, "Duplicate").click()
+          await said(page, "noop_echo enqueued again")
+          await page.waitForURL((url) => url.hash.startsWith("#/jobs/") && !url.hash.endsWith(id))
+        })
+        const { meta: copied, ...copy } = yield* api<Stored>("GET", `jobs/${page.url().replace(/.*\//, "")}`)
+        const { attempts, key, kind, payload, priority, queue } = original
+        expect(copy).toMatchObject({ attempts, key, kind, payload, priority, queue, dedupe: null })
+        expect(copied).toEqual({ ...meta, traceparent: copied.traceparent })
+        expect(copied).toMatchObject({ tenant: "acme", subjectDigest: expect.stringMatching(/^[0-9a-f]{64}$/) })
+        expect((yield* found).found.states).toMatchObject({ pending: 2 })
       })
     )
 

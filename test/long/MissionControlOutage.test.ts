@@ -84,6 +84,22 @@ layer(Browser.layer, { excludeTestServices: true, timeout: "3 minutes" })("Missi
     })
   )
 
+  it.scoped("says that a page cannot be shown, and leads to another", () =>
+    Effect.gen(function* () {
+      const { page } = yield* service
+      yield* step(async () => {
+        await page.route("**/api/v1/schedules*", (route) => route.fulfill({ json: { schedules: null } }))
+        await page.evaluate(`location.hash = "#/schedules"`)
+        await page.getByRole("alert").getByText("This page cannot be shown: TypeError").waitFor()
+        await page.getByRole("link", { name: "go to the overview" }).click()
+        await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor()
+        await page.unroute("**/api/v1/schedules*")
+        await page.getByRole("link", { name: "Schedules", exact: true }).click()
+        await page.getByRole("heading", { name: "Schedules", level: 1 }).waitFor()
+      })
+      expect(yield* step(() => page.getByText("This page cannot be shown").count())).toBe(0)
+    })
+  )
   it.scoped("says on each page, and in place of the login, that the database is down", () =>
     Effect.gen(function* () {
       const { database, page, url } = yield* service

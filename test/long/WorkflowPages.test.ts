@@ -6,6 +6,7 @@ import { z } from "zod"
 import { ControlRoom } from "../journeys/fixtures/ControlRoom.js"
 import { findings, sidewaysOf } from "../journeys/fixtures/PageChecks.js"
 import { Browser } from "../support/Browser.js"
+import { countStreams, streamsOf, turn } from "../support/HiddenTab.js"
 
 const step = <A>(act: () => Promise<A>) => Effect.promise(act)
 
@@ -71,6 +72,24 @@ const chat = workflow(
   }
 )
 
+let continuesTalk: () => void = () => {}
+const isTalkContinued = new Promise<void>((resolve) => {
+  continuesTalk = resolve
+})
+
+/** Writes a stream that ends when the test says so. */
+const talk = workflow(
+  "talk",
+  { payload: z.object({ id: z.string() }), key: ({ id }) => id, queue },
+  async (_, step) => {
+    await step.stream("words", async function* () {
+      yield "one "
+      await isTalkContinued
+      yield "two"
+    })
+  }
+)
+
 const packed = event("order.packed", z.object({ order: z.string() }))
 const parcel = workflow("parcel", { payload: z.object({ id: z.string() }), key: ({ id }) => id, queue }, (_, step) =>
   step.waitForEvent(packed)
@@ -84,11 +103,12 @@ const orderly = Effect.gen(function* () {
     (shift) => step(() => shift.close())
   )
   yield* Effect.acquireRelease(
-    step(() => worker(shift, { handlers: [order, shipment, copy, chat, parcel], grace: "10ms" })),
+    step(() => worker(shift, { handlers: [order, shipment, copy, chat, talk, parcel], grace: "10ms" })),
     (running) => step(() => running.stop())
   )
   yield* step(async () => {
     await shift.start(chat, { id: "1" })
+    await shift.start(talk, { id: "1" })
     await shift.start(parcel, { id: "1" })
     for (const id of ["A-17", "B-1"]) await shift.start(order, { id, items: ["book", "lamp"] })
     await shift.start(copy, { table: "users" })
@@ -130,6 +150,65 @@ layer(Layer.merge(Browser.layer, ordered), { excludeTestServices: true, timeout:
           })
           yield* picture(page, "streams")
           expect(yield* findings(page)).toEqual([])
+        }),
+      60_000
+    )
+
+    it.scoped(
+      "follow a stream only while they are shown, and continue behind its last chunk",
+      () =>
+        Effect.gen(function* () {
+          const { enter, url } = yield* ControlRoom
+          const page = yield* enter("overview")
+          yield* step(async () => {
+            await countStreams(page.context())
+            await page.goto(`${url}/ui/?#/workflows/talk%2F1`)
+            await page.getByRole("row").filter({ hasText: "words" }).getByRole("button", { name: "Follow" }).click()
+            await page.getByText("words: Live.").waitFor()
+            await page.locator("pre.tail").getByText("one").waitFor()
+            expect(await streamsOf(page)).toBe(2)
+            await turn(page, "hidden")
+            await page.getByText("words: Connecting.").waitFor()
+            await page.getByRole("button", { name: "Connecting…" }).waitFor()
+            expect(await streamsOf(page)).toBe(0)
+            continuesTalk()
+            await turn(page, "visible")
+            await page.getByText("words: The stream has ended.").waitFor()
+            expect(await page.locator("pre.tail").textContent()).toBe("one two")
+            await page.getByRole("button", { name: "Live" }).waitFor()
+          })
+        }),
+      120_000
+    )
+
+    it.scoped(
+      "grey the rows of the previous filter while another loads, and drop them if it is refused",
+      () =>
+        Effect.gen(function* () {
+          const { enter } = yield* ControlRoom
+          const page = yield* enter("workflows")
+          const row = page.getByRole("link", { name: "order/B-1" })
+          let answers: () => void = () => {}
+          const isAnswered = new Promise<void>((resolve) => {
+            answers = resolve
+          })
+          yield* step(async () => {
+            await row.waitFor()
+            expect(await page.locator(".card.gone").count()).toBe(0)
+            await page.route(/v1\/workflows\?.*prefix=order/, async (route) => {
+              await isAnswered
+              await route.continue()
+            })
+            await page.getByLabel("Id starts with").fill("order/")
+            await page.keyboard.press("Enter")
+            await page.locator(".card.gone").filter({ has: row }).waitFor()
+            answers()
+            await page.locator(".card:not(.gone)").filter({ has: row }).waitFor()
+            await page.getByLabel("Tag", { exact: true }).fill("nonsense")
+            await page.keyboard.press("Enter")
+            await page.getByRole("alert").waitFor()
+          })
+          expect(yield* step(() => row.count())).toBe(0)
         }),
       60_000
     )

@@ -69,6 +69,7 @@ export const ActionList = ({ limit }: { readonly limit: number }) => {
                     {action.who}, <Age at={action.at} />
                     {action.reason === null ? null : `: ${action.reason}`}
                   </div>
+                  {action.error === null ? null : <div class="small">Failed: {action.error}</div>}
                 </div>
                 <span class="quiet small nowrap">
                   <UndoState action={action} />

@@ -3,6 +3,7 @@ import { ApiError, whenUnauthorized } from "./Api"
 import { connect, disconnect } from "./Live"
 import { Audit } from "./pages/Audit"
 import { Bots } from "./pages/Bots"
+import { Boundary } from "./pages/Boundary"
 import { Database } from "./pages/Database"
 import { EndpointPage, Endpoints } from "./pages/Endpoints"
 import { Event as EventPage, Events } from "./pages/Events"
@@ -64,7 +65,9 @@ export const App = () => {
     <SessionProvider value={session}>
       <div class={isExpired ? "locked" : undefined}>
         <Shell route={route} onLeave={() => setSession("anonymous")}>
-          <Page route={route} />
+          <Boundary key={route.path.join("/")}>
+            <Page route={route} />
+          </Boundary>
         </Shell>
       </div>
       {isExpired ? <LoginAgain onEnter={onEnter} /> : null}

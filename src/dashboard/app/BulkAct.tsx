@@ -152,15 +152,19 @@ export const BulkAct = (props: {
     let isOpen = true
     const watch = async () => {
       const now = await whenEnded(operationId, (now) => isOpen && setOperation(now))
-      if (isOpen && now.status === "failed" && now.error !== null) return setFailure(now.error)
       const skipped = skippedOf(now)
       const done = `${now.done.toLocaleString()} ${now.done === 1 ? "job" : "jobs"} ${doneWords[act]}`
+      if (now.status === "failed") {
+        if (isOpen) setFailure(now.error ?? undefined)
+        else announce(`${done}. ${now.error}`)
+        return
+      }
       const text = skipped === 0 ? done : `${done}, ${skipped.toLocaleString()} skipped`
       if (now.undoable && now.done > 0) announce(text)
       else showToast(text)
       if (isOpen) props.onDone()
     }
-    watch().catch((error: Error) => setFailure(error.message))
+    watch().catch((error: Error) => (isOpen ? setFailure(error.message) : showError(error)))
     return () => {
       isOpen = false
     }

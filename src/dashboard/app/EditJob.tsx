@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks"
 import * as Api from "./Api"
+import { changedFields } from "./ChangedFields"
 import { PayloadEditor } from "./PayloadEditor"
 import { Dialog } from "./parts/Dialog"
 import { ForceOption } from "./parts/ForceOption"
@@ -11,8 +12,9 @@ import type { Job } from "./Views"
 export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => void; onSaved: () => void }) => {
   const [shown] = useState(() => JSON.stringify(job.payload, null, 2))
   const [payload, setPayload] = useState(shown)
-  const [priority, setPriority] = useState(String(job.priority))
-  const [runAt, setRunAt] = useState(job.runAt)
+  const [opened] = useState({ priority: job.priority, runAt: job.runAt })
+  const [priority, setPriority] = useState(String(opened.priority))
+  const [runAt, setRunAt] = useState(opened.runAt)
   const [force, setForce] = useState(false)
 
   const save = async () => {
@@ -20,11 +22,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
     JSON.parse(payload)
     await Api.patch(
       `jobs/${job.id}`,
-      {
-        ...(Number(priority) === job.priority ? {} : { priority: Number(priority) }),
-        ...(runAt === job.runAt ? {} : { runAt }),
-        ...(force ? { force } : {})
-      },
+      { ...changedFields({ priority: Number(priority), runAt }, opened), ...(force ? { force } : {}) },
       payload === shown ? {} : { payload }
     )
     showToast(`${job.kind} saved`)
@@ -38,7 +36,7 @@ export const EditJob = ({ job, onClose, onSaved }: { job: Job; onClose: () => vo
         <ForceOption force={force} onChange={setForce} />
         <label class="field">
           Priority (lower runs first)
-          <input type="number" value={priority} onInput={(event) => setPriority(event.currentTarget.value)} />
+          <input type="number" required value={priority} onInput={(event) => setPriority(event.currentTarget.value)} />
         </label>
         <label class="field">
           Due (UTC)

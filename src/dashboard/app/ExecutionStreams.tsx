@@ -4,6 +4,7 @@ import { Card, Fold } from "./parts/Card"
 import { Table } from "./parts/Table"
 import { Age } from "./parts/Time"
 import { bytesText, type Execution } from "./Views"
+import { whileShown } from "./WhileShown"
 
 type Stream = Execution["streams"][number]
 
@@ -45,6 +46,7 @@ const useTail = (execution: string, name: string): Tail => {
     let source: EventSource | undefined
     let last: string | undefined
     let timer: number | undefined
+    let hasEnded = false
     let arrived: Array<Chunk> = []
     let frame: number | undefined
     // Tokens arrive faster than the page can be drawn.
@@ -76,15 +78,27 @@ const useTail = (execution: string, name: string): Tail => {
       }
       opened.addEventListener("end", () => {
         opened.close()
+        hasEnded = true
         if (frame !== undefined) cancelAnimationFrame(frame)
         draw()
         link("ended")
       })
     }
-    connect()
-    return () => {
+    const disconnect = () => {
       clearTimeout(timer)
       source?.close()
+    }
+    connect()
+    const end = whileShown(
+      () => !hasEnded && connect(),
+      () => {
+        disconnect()
+        if (!hasEnded) link("connecting")
+      }
+    )
+    return () => {
+      end()
+      disconnect()
       if (frame !== undefined) cancelAnimationFrame(frame)
     }
   }, [execution, name])

@@ -8,6 +8,8 @@ export interface Row {
   readonly job: Job
   /** Whether the job no longer matches the filter, or was deleted. */
   readonly gone: boolean
+  /** Whether new jobs pushed it to the next page, from where it is not updated. */
+  readonly passed: boolean
 }
 
 interface Held {
@@ -23,10 +25,10 @@ export interface HeldRows {
   readonly adopt: () => void
 }
 
-const asIs = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false }))
+const asIs = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false, passed: false }))
 
 /** Updates rows in place. Jobs that follow the last row are appended: they move nothing. */
-const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>, hasMore: boolean): ReadonlyArray<Row> => {
+export const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>, hasMore: boolean): ReadonlyArray<Row> => {
   const byId = new Map(fresh.map((job) => [job.id, job]))
   const shown = new Set(rows.map(({ job }) => job.id))
   const lastShown = rows.reduce(
@@ -40,9 +42,10 @@ const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>, hasMore: bo
   const lastKept = rows.findLastIndex(({ job }) => byId.has(job.id))
   const kept = rows.map((row, place): Row => {
     const job = byId.get(row.job.id)
-    if (job !== undefined) return { job, gone: false }
+    if (job !== undefined) return { job, gone: false, passed: false }
     // New jobs push the last rows to the next page, where they are still in the list.
-    return { job: row.job, gone: row.gone || place < lastKept || !hasMore }
+    const gone = row.gone || place < lastKept || !hasMore
+    return { job: row.job, gone, passed: !gone }
   })
   const isNext = ({ id }: Job, place: number) => lastShown >= 0 && place > lastShown && !shown.has(id)
   return [...kept, ...asIs(fresh.filter(isNext))]

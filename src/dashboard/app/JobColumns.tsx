@@ -18,16 +18,18 @@ export interface Column {
   /** Whether the first click sorts in descending order. */
   readonly descending?: boolean
   readonly class: string
-  readonly cell: (job: Job) => ComponentChildren
+  /** `isOld`: the job may have changed since, and the list does not get it any more. */
+  readonly cell: (job: Job, isOld: boolean) => ComponentChildren
 }
 
 /** Time shown in the list: finished, started or due. */
 const lastChange = (job: Job) => job.finishedAt ?? (job.state === "running" ? job.startedAt : job.runAt)
 
 /** How long the last run took, or has taken so far. */
-const Duration = ({ job }: { readonly job: Job }) => {
-  const now = useTick()
-  if (job.startedAt === null || isWaiting(job.state)) return <span class="quiet">–</span>
+const Duration = ({ isOld, job }: { readonly job: Job; readonly isOld: boolean }) => {
+  const now = useTick(!isOld)
+  const isUnknown = isOld && job.finishedAt === null
+  if (job.startedAt === null || isWaiting(job.state) || isUnknown) return <span class="quiet">–</span>
   const ended = job.finishedAt === null ? now : Date.parse(job.finishedAt)
   return <>{measured(Math.max(0, ended - Date.parse(job.startedAt)) / 1000)}</>
 }
@@ -103,7 +105,7 @@ const columns: ReadonlyArray<Column> = [
     sort: "duration",
     descending: true,
     class: "number hide-narrow",
-    cell: (job) => <Duration job={job} />
+    cell: (job, isOld) => <Duration job={job} isOld={isOld} />
   },
   {
     id: "pod",

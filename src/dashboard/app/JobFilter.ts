@@ -1,3 +1,4 @@
+import { lostIn, reasonOf } from "../../core/JsonNumbers.js"
 import * as Api from "./Api"
 import { secondsOf } from "./Durations"
 import { instantText, span } from "./parts/Time"
@@ -84,10 +85,18 @@ const sorted = (value: unknown): unknown => {
   return Object.fromEntries(entries.map(([name, field]) => [name, sorted(field)]))
 }
 
+/** Parses the payload filter. Throws if it is not JSON, or has a number that parsing would replace by another. */
+const payloadOf = (text: string): unknown => {
+  const payload: unknown = JSON.parse(text)
+  const lost = lostIn(text)
+  if (lost !== undefined) throw new Error(`The payload filter has a number that ${reasonOf(lost)}.`)
+  return payload
+}
+
 /** Normalizes a value, so that equal filters have equal URLs. */
 const canonical = (field: Field, text: string): string => {
   try {
-    if (field === "payload") return JSON.stringify(sorted(JSON.parse(text)))
+    if (field === "payload") return JSON.stringify(sorted(payloadOf(text)))
     return moments.includes(field) ? new Date(text).toISOString() : text
   } catch {
     return text
@@ -129,12 +138,12 @@ export const query = (
   }
 ): string => Api.query({ ...anchored(filter), ...page })
 
-/** Converts to JSON. Throws if the payload is not valid JSON. */
+/** Converts to JSON. Throws if the payload cannot be. */
 const json = (filter: JobFilter): Readonly<Record<string, unknown>> =>
   Object.fromEntries(
     Object.entries(filter).map(([field, values]) => {
       const [first = ""] = values
-      if (field === "payload") return [field, JSON.parse(first)]
+      if (field === "payload") return [field, payloadOf(first)]
       return [field, values.length === 1 ? first : values]
     })
   )

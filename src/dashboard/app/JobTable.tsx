@@ -59,11 +59,11 @@ export const JobTable = (props: {
         ...columns.map((column) => headingOf(column, handling))
       ]}
     >
-      {rows.map(({ gone, job }) => (
+      {rows.map(({ gone, job, passed }) => (
         <tr
           key={job.id}
-          class={`${job.id === cursor ? "cursor" : ""} ${gone ? "gone" : ""}`}
-          title={gone ? "No longer in this list" : undefined}
+          class={`${job.id === cursor ? "cursor" : ""} ${gone || passed ? "gone" : ""}`}
+          title={gone ? "No longer in this list" : passed ? "On a later page now, not updated" : undefined}
           aria-selected={chosen?.has(job.id) ?? false}
         >
           {onToggle === undefined ? null : (
@@ -78,7 +78,7 @@ export const JobTable = (props: {
           )}
           {columns.map(({ cell, class: of, id }) => (
             <td key={id} class={of}>
-              {cell(job)}
+              {cell(job, gone || passed)}
             </td>
           ))}
         </tr>
@@ -88,4 +88,5 @@ export const JobTable = (props: {
 }
 
 /** Converts jobs to plain rows. */
-export const asRows = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false }))
+export const asRows = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> =>
+  jobs.map((job) => ({ job, gone: false, passed: false }))

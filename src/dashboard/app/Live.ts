@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks"
 import { address, get, noteServiceTime, whenReached } from "./Api"
 import { rememberPods } from "./PodNames"
 import type { Pod, Queue } from "./Views"
+import { whileShown } from "./WhileShown"
 
 // One event stream for the whole page. The browser reconnects after a broken connection, but not after an error
 // response, such as a proxy's while the service restarts; this module reconnects then. Every connection starts with a
@@ -60,6 +61,9 @@ let updates: LiveUpdates = {
 }
 const listeners = new Set<() => void>()
 let source: EventSource | undefined
+/** Whether there is to be a stream while the tab is shown. */
+let isWanted = false
+let isHidden = false
 let reconnectTimer: number | undefined
 /** Reconnect delay in milliseconds. */
 const reconnectDelay = 3_000
@@ -95,12 +99,13 @@ const replaceQueue = (shown: Queue, by: Queue) => {
  */
 export const turned = (name: string, paused: boolean): void => {
   const before = updates.queues?.find((queue) => queue.name === name)
-  if (before === undefined) return
+  // Without events, the queues are polled.
+  if (before === undefined || updates.link !== "live") return
   const known = unturned.get(before) ?? before
   const shown = { ...before, paused }
   unturned.set(shown, known)
   replaceQueue(before, shown)
-  setTimeout(() => replaceQueue(shown, known), turnedFor)
+  setTimeout(() => updates.link === "live" && replaceQueue(shown, known), turnedFor)
 }
 
 /** The service responded. */
@@ -148,7 +153,7 @@ setInterval(() => {
   const now = Date.now()
   const wasAsleep = now - lastCheck > grace
   lastCheck = now
-  if (wasAsleep || source === undefined || now - heardAt < silence) return
+  if (wasAsleep || source === undefined || now - Math.max(heardAt, connectedAt) < silence) return
   if (updates.trouble === undefined) fail("silent")
   if (now - connectedAt >= reconnectAfter) connect()
 }, 1_000)
@@ -247,10 +252,8 @@ const retry = (failed: EventSource): void => {
   )
 }
 
-export const connect = (): void => {
-  // Silence is counted from here, unless this connection replaces a silent one.
-  if (source === undefined) heardAt = Date.now()
-  disconnect()
+const open = (): void => {
+  close()
   const opened = new EventSource(address("events?jobs=none"), { withCredentials: true })
   source = opened
   connectedAt = Date.now()
@@ -264,11 +267,39 @@ export const connect = (): void => {
   source.addEventListener("heartbeat", (event) => receiveHeartbeat(event as MessageEvent<string>))
 }
 
-export const disconnect = (): void => {
+const close = (): void => {
   clearTimeout(reconnectTimer)
   source?.close()
   source = undefined
 }
+
+export const connect = (): void => {
+  // Data that was loaded without a stream counts as current until here.
+  if (!isWanted) heardAt = Date.now()
+  isWanted = true
+  if (!isHidden) open()
+}
+
+export const disconnect = (): void => {
+  isWanted = false
+  close()
+}
+
+whileShown(
+  () => {
+    isHidden = false
+    if (isWanted) open()
+  },
+  () => {
+    isHidden = true
+    if (!isWanted) return
+    close()
+    // Without a stream, the page does not know.
+    clearTimeout(graceTimer)
+    graceTimer = undefined
+    update({ link: "connecting", trouble: undefined })
+  }
+)
 
 export const pause = (still: boolean): void => {
   if (still) {

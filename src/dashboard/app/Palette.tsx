@@ -11,7 +11,7 @@ import { turnQueue } from "./PauseButton"
 import { places } from "./Places"
 import { podName } from "./PodNames"
 import { Dialog } from "./parts/Dialog"
-import { useResource } from "./Resource"
+import { reloadAll, useResource } from "./Resource"
 import { go, type Route, to } from "./Route"
 import { queryOf } from "./Search"
 import { appLogin, useAt, useFleet, useMayAct } from "./Session"
@@ -104,7 +104,7 @@ const useItems = (text: string, { onEnqueue, onHelp, onLeave, route }: Given) =>
           ...queues
             .filter(({ name }) => text !== "" || (page === "queues" && id === name))
             .map((queue) =>
-              act(`${queue.paused ? "Resume" : "Pause"} queue ${queue.name}`, () => void turnQueue(queue, () => {}))
+              act(`${queue.paused ? "Resume" : "Pause"} queue ${queue.name}`, () => void turnQueue(queue, reloadAll))
             )
         ]
       : []),

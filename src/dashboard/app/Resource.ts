@@ -7,6 +7,8 @@ export interface Resource<A> {
   readonly data: A | undefined
   /** The path that the data belongs to, which may be the previous one while a new path loads. */
   readonly path: string | undefined
+  /** Whether the data belongs to another path than the current one, such as that of the previous filter. */
+  readonly isOther: boolean
   readonly error: ApiError | undefined
   /** When the data was loaded, in epoch milliseconds. */
   readonly at: number
@@ -173,5 +175,6 @@ export const useResource = <A>(
 
   const reload = useCallback(() => setTurn((n) => n + 1), [])
   useReloadAll(reload)
-  return { data: answer?.data, path: answer?.path, error, at: answer?.at ?? 0, reload }
+  const isOther = path !== undefined && answer !== undefined && answer.path !== path
+  return { data: answer?.data, path: answer?.path, isOther, error, at: answer?.at ?? 0, reload }
 }

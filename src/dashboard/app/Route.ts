@@ -19,8 +19,14 @@ const decoded = (word: string): string => {
   }
 }
 
+/** The path and the query of a fragment. The query may contain question marks. */
+export const halves = (hash: string): readonly [path: string, query: string] => {
+  const at = hash.indexOf("?")
+  return at === -1 ? [hash, ""] : [hash.slice(0, at), hash.slice(at + 1)]
+}
+
 export const read = (hash: string): Route => {
-  const [given = "", query = ""] = hash.replace(/^#\/?/, "").split("?")
+  const [given, query] = halves(hash.replace(/^#\/?/, ""))
   const words = given
     .split("/")
     .filter((word) => word !== "")

@@ -1,7 +1,7 @@
 import { createContext } from "preact"
 import { useContext } from "preact/hooks"
 import * as Api from "./Api"
-import { inCell, read, shownCell, to } from "./Route"
+import { halves, inCell, read, shownCell, to } from "./Route"
 
 /** The logged-in role: admins can make changes, viewers can only read. */
 export interface Session {
@@ -38,7 +38,7 @@ export const logIn = async (token: string): Promise<Session> => {
 
 /** Takes the token from the login link that `serve` prints, and removes it from the URL and the history. */
 const takeToken = (): string | undefined => {
-  const token = new URLSearchParams(location.hash.split("?")[1]).get("token")
+  const token = new URLSearchParams(halves(location.hash)[1]).get("token")
   if (token === null) return undefined
   const { path, query } = read(location.hash)
   history.replaceState(history.state, "", to(path.map(encodeURIComponent).join("/"), Object.fromEntries(query)))

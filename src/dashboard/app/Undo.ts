@@ -43,13 +43,17 @@ const undone = async ({ text, undo }: Action): Promise<string> => {
   if (undo?.request == null) return `Can no longer be undone: ${text}`
   const answer = await Api.call<{ operation?: string }>(undo.request)
   if (answer.operation === undefined) return `Undone: ${text}`
-  const { done, skipped } = await whenEnded(answer.operation)
+  const { done, error, skipped, status } = await whenEnded(answer.operation)
+  if (status === "failed") throw new Error(`${jobsText(done)} restored. ${error}`)
   const changed = skipped.changed ?? 0
   return `${jobsText(done)} restored${changed === 0 ? "" : `, ${changed.toLocaleString()} changed since`}`
 }
 
 /** Undoes an action, announces the result once, and reloads what is shown. */
 export const undo = async (action: Action): Promise<void> => {
-  showToast(await undone(action))
-  reloadAll()
+  try {
+    showToast(await undone(action))
+  } finally {
+    reloadAll()
+  }
 }

@@ -28,6 +28,9 @@ export const ActionView = Schema.Struct({
   jobs: Schema.NullOr(Schema.Int).annotations({
     description: "Number of jobs changed so far; null if the action does not change jobs."
   }),
+  error: Schema.NullOr(Schema.String).annotations({
+    description: "Why a bulk action stopped before it had reached all jobs; null if it did not."
+  }),
   running: Schema.Boolean.annotations({ description: "Whether a bulk action is still running." }),
   undone: Schema.Boolean,
   undo: Schema.NullOr(

@@ -160,6 +160,7 @@ export const of = (entry: AuditEntry, known: Known) => {
     text: textOf(entry, operation),
     reason: entry.reason ?? null,
     jobs: jobsOf(entry, operation),
+    error: operation?.error ?? null,
     running: operation !== undefined && operation.finishedAt === undefined,
     undone: isUndone(entry, known),
     undo: undoOf(entry, known)

@@ -74,7 +74,7 @@ export const Audit = ({ route }: { readonly route: Route }) => {
       </search>
       <Shown of={page}>
         {(data) => (
-          <div class="card">
+          <div class={page.isOther ? "card gone" : "card"}>
             {data.entries.length === 0 ? (
               <Empty>No audit entries match this filter.</Empty>
             ) : (

@@ -43,7 +43,7 @@ export const Endpoints = ({ route }: { readonly route: Route }) => {
       </search>
       <Shown of={page}>
         {({ endpoints, next }) => (
-          <div class="card">
+          <div class={page.isOther ? "card gone" : "card"}>
             {endpoints.length === 0 ? (
               <Empty>
                 {route.query.has("customer") || route.query.has("standing") ? (

@@ -108,7 +108,7 @@ export const Events = ({ route }: { readonly route: Route }) => {
       </search>
       <Shown of={page}>
         {(data) => (
-          <div class="card">
+          <div class={page.isOther ? "card gone" : "card"}>
             {data.events.length === 0 ? (
               <Empty>
                 {query.name === undefined ? (

@@ -28,6 +28,16 @@ const hintOf = (act: Act, job: Job): string => {
   return undoText
 }
 
+/** A job to enqueue that runs as this one does. Its dedupe key would prevent it, and its trace is that of another enqueue. */
+const copyOf = ({ attempts, key, kind, meta, payload, priority, queue }: Job) => {
+  const { traceparent: _, ...kept } = (meta ?? {}) as Readonly<Record<string, unknown>>
+  return {
+    ...{ kind, payload, priority, queue, attempts },
+    ...(key === null ? {} : { key }),
+    ...(Object.keys(kept).length === 0 ? {} : { meta: kept })
+  }
+}
+
 const ConfirmDelete = (props: {
   readonly job: Job
   readonly onClose: () => void
@@ -58,10 +68,8 @@ export const JobActions = ({ job, onChange, onEdit }: Given) => {
     }, showError)
   }
   const copy = async () => {
-    const { kind, payload, priority, queue } = job
-    const { jobs } = await Api.post<{ jobs: ReadonlyArray<{ id: string }> }>("jobs", {
-      jobs: [{ kind, payload, priority, queue }]
-    })
+    const { kind } = job
+    const { jobs } = await Api.post<{ jobs: ReadonlyArray<{ id: string }> }>("jobs", { jobs: [copyOf(job)] })
     showToast(`${kind} enqueued again`)
     if (jobs[0] !== undefined) go(to(`jobs/${jobs[0].id}`))
   }

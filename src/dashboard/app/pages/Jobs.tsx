@@ -153,7 +153,8 @@ export const Jobs = (props: { route: Route; title: string; preset?: JobFilter.Jo
     try {
       setAsked({ act, target: chosen.size > 0 ? { ids: [...chosen.keys()] } : { filter: JobFilter.target(filter) } })
     } catch (error) {
-      showToast(`The payload filter is not valid JSON: ${(error as Error).message}`)
+      const { message } = error as Error
+      showToast(error instanceof SyntaxError ? `The payload filter is not valid JSON: ${message}` : message)
     }
   }
 

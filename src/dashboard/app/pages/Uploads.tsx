@@ -140,7 +140,7 @@ export const Uploads = ({ route }: { readonly route: Route }) => {
       </search>
       <Shown of={page}>
         {({ files, next }) => (
-          <div class="card">
+          <div class={page.isOther ? "card gone" : "card"}>
             {files.length > 0 ? (
               <FileTable files={files} />
             ) : isFiltered ? (

@@ -160,7 +160,7 @@ export const Workflows = ({ route }: { readonly route: Route }) => {
       </search>
       <Shown of={page}>
         {({ executions, next, sortedAmong }) => (
-          <div class="card">
+          <div class={page.isOther ? "card gone" : "card"}>
             {sortedAmong === null ? null : (
               <p class="note small quiet">
                 Only the newest {sortedAmong.toLocaleString()} executions are sorted. Narrow the filter to sort all of
