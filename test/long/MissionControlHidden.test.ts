@@ -54,6 +54,30 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
       })
     )
 
+    it.scoped("update their title once a minute, and keep no stream", () =>
+      Effect.gen(function* () {
+        const { bury, enter, url } = yield* ControlRoom
+        const page = yield* enter("queues")
+        yield* step(async () => {
+          await countStreams(page.context())
+          await page.goto(`${url}/ui/`)
+          await button(page, "Live").waitFor()
+          await page.clock.install()
+          await turn(page, "hidden")
+          await page.clock.fastForward("00:30")
+        })
+        yield* hasStreams(page, 0)
+        const before = yield* step(() => page.title())
+        yield* bury("noop_echo")
+        yield* step(() => page.clock.fastForward("01:10"))
+        yield* until(
+          step(() => page.title()),
+          (title) => title !== before && title.includes("dead")
+        )
+        yield* hasStreams(page, 0)
+      })
+    )
+
     it.scoped("stay paused when they are shown again", () =>
       Effect.gen(function* () {
         const { enter, url } = yield* ControlRoom

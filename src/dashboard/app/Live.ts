@@ -214,6 +214,8 @@ const receive = (event: MessageEvent<string>) => {
     ...(warnings === undefined ? {} : { warnings })
   })
   requestReload()
+  // The first event has all that the title shows.
+  if (isHidden) leave()
 }
 
 const receiveHeartbeat = (event: MessageEvent<string>) => {
@@ -285,6 +287,14 @@ export const disconnect = (): void => {
   close()
 }
 
+/** Closes the stream. Without one, the page does not know whether the service responds. */
+const leave = (): void => {
+  close()
+  clearTimeout(graceTimer)
+  graceTimer = undefined
+  update({ link: "connecting", trouble: undefined })
+}
+
 whileShown(
   () => {
     isHidden = false
@@ -292,13 +302,10 @@ whileShown(
   },
   () => {
     isHidden = true
-    if (!isWanted) return
-    close()
-    // Without a stream, the page does not know.
-    clearTimeout(graceTimer)
-    graceTimer = undefined
-    update({ link: "connecting", trouble: undefined })
-  }
+    if (isWanted) leave()
+  },
+  // For the title of the tab.
+  () => isWanted && open()
 )
 
 export const pause = (still: boolean): void => {

@@ -4,8 +4,14 @@
 /** Milliseconds after which a hidden tab closes its streams. */
 const hiddenFor = 10_000
 
-/** Calls `close` when the tab has been hidden for a while, and `open` when it is shown again. Returns a function that ends it. */
-export const whileShown = (open: () => void, close: () => void): (() => void) => {
+/** Milliseconds between the looks of a hidden tab. Browsers allow no more. */
+const lookEvery = 60_000
+
+/**
+ * Calls `close` when the tab has been hidden for a while, then `look` from time to time, and `open` when it is shown again.
+ * Returns a function that ends it.
+ */
+export const whileShown = (open: () => void, close: () => void, look: () => void = () => {}): (() => void) => {
   let isClosed = false
   let timer: number | undefined
   const turn = () => {
@@ -14,6 +20,7 @@ export const whileShown = (open: () => void, close: () => void): (() => void) =>
       timer = window.setTimeout(() => {
         isClosed = true
         close()
+        timer = window.setInterval(look, lookEvery)
       }, hiddenFor)
     else if (isClosed) {
       isClosed = false
