@@ -31,6 +31,7 @@ export const longTests = [
   "test/serverless/Serverless.test.ts",
   "test/worker/Cluster.test.ts",
   "test/worker/HandlerConnections.test.ts",
+  "test/worker/Suspects.test.ts",
   "test/workflow/EffectCompensation.test.ts",
   "test/workflow/EffectContract.test.ts",
   "test/workflow/EffectEngineChanged.test.ts"

@@ -271,7 +271,12 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
           const dead = [...quiet(silentFor, clock)].sort()
           remove(dead)
           return dead
-        }).pipe(Effect.zipLeft(idleUntil(() => oldestBeat() + Duration.toMillis(silentFor))))
+          // A pass that only watches says nothing about when a pod may be removed.
+        }).pipe(
+          Effect.zipLeft(
+            idleUntil(() => oldestBeat() + (Duration.isFinite(silentFor) ? Duration.toMillis(silentFor) : 0))
+          )
+        )
     }
   })
 )

@@ -141,7 +141,7 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
 
     /**
      * Removes pods that this process has seen without a heartbeat for `silentFor`, their shares, and shares of pods
-     * that do not exist. Returns the removed pods.
+     * that do not exist. Returns the removed pods. An infinite duration only watches heartbeats.
      */
     readonly removeDead: (silentFor: Duration.Duration) => Effect.Effect<ReadonlyArray<PodId>, DatabaseError>
   }

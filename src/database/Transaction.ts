@@ -124,7 +124,8 @@ const withoutTransaction = Context.omit(SqlClient.TransactionConnection) as <R>(
 ) => Context.Context<R>
 
 /**
- * Runs the effect outside the current transaction, on a separate connection. Its writes are committed independently.
+ * Runs the effect outside the current transaction, on a separate connection. Its writes are committed independently. Never
+ * on a connection for handlers: their transactions may hold all of these, and would wait for each other.
  */
 export const outside = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.mapInputContext(effect, withoutTransaction<R>)
+  Effect.locally(Effect.mapInputContext(effect, withoutTransaction<R>), inHandler, false)

@@ -121,9 +121,15 @@ export const make = ({ schema, sql }: typeof Database.Service) => {
     page: (after: string, limit: number) =>
       rows(sql<Row>`select ${columns} from ${table} where name > ${after} and removed_at is null
         order by name limit ${limit}`),
-    due: (now: number, limit: number) =>
+    due: (now: number, limit: number, after?: Pick<StoredSchedule, "name" | "nextFireAt">) =>
       rows(sql<Row>`select ${columns} from ${table}
         where not paused and removed_at is null and (next_fire_at is null or next_fire_at <= ${instant(now)})
+          ${
+            after === undefined
+              ? sql``
+              : sql`and (coalesce(next_fire_at, '-infinity'), name)
+                > (coalesce(${instant(after.nextFireAt)}, '-infinity'), ${after.name})`
+          }
         order by next_fire_at nulls first, name limit ${limit}`),
 
     /** A schedule without a next fire time is returned as 0, that is, due. */

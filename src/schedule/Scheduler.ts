@@ -1,7 +1,9 @@
 import { Cause, Duration, Effect, Either, Option } from "effect"
 import { Leadership, TermEnded } from "../cluster/Leadership.js"
+import * as ErrorText from "../core/ErrorText.js"
 import type { Term } from "../core/Ids.js"
 import type { Report } from "../core/Loop.js"
+import { RepeatedLines } from "../core/RepeatedLines.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import { Kinds } from "../queue/Kinds.js"
 import { Queue } from "../queue/Queue.js"
@@ -29,7 +31,7 @@ const skips = MetricSpec.counter("schedule_skips_total", "Ticks skipped because 
   "schedule"
 ])
 
-/** Maximum number of schedules per pass. If more are due, the next pass follows at once. */
+/** Maximum number of schedules per pass. If more are due, the next pass follows at once, or this pass if some have failed. */
 const batch = 100
 
 /** Number of schedules fired concurrently. Limited because many schedules are due at midnight. */
@@ -186,12 +188,16 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
       return reportOf({ paused: 1 })
     })
 
+  const lines = new RepeatedLines()
+
   /** A database outage or a bug is not the schedule's fault: keeps it active, so that the next pass retries it. */
   const notFired = (read: StoredSchedule, cause: Cause.Cause<unknown>): Effect.Effect<PassReport, TermEnded> => {
     const failure = Option.getOrUndefined(Cause.failureOption(cause))
     if (failure instanceof TermEnded) return failure
     if (Cause.isInterrupted(cause)) return Effect.interrupt
-    const line = Effect.logWarning(`schedule "${read.name}" could not fire, retrying`, cause)
+    const line = lines.line(ErrorText.messageOf(Cause.squash(cause)), clock.unsafeCurrentTimeMillis(), (more) =>
+      Effect.logWarning(`schedule "${read.name}" could not fire, retrying${more}`, cause)
+    )
     return Effect.as(line, reportOf({ failed: 1 }))
   }
 
@@ -228,11 +234,17 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
     return Effect.flatMap(reports, (all) => over ?? Effect.succeed(sum(all)))
   }
 
-  const pass = (term: Term) =>
-    Effect.flatMap(schedules.due(batch), (due) => {
+  const pass = (term: Term, after?: StoredSchedule): Effect.Effect<PassReport, TermEnded | DatabaseError> =>
+    Effect.flatMap(schedules.due(batch, after), (due) => {
       const only = due[0]
       // Usually one schedule is due. Effect.forEach would take as many steps as firing it.
-      return only !== undefined && due.length === 1 ? turn(only, term) : turns(due, term)
+      if (only !== undefined && due.length === 1) return turn(only, term)
+      const page = turns(due, term)
+      if (due.length < batch) return page
+      // Schedules that failed stay due, and would be all that the next pass reads.
+      return Effect.flatMap(page, (report) =>
+        report.failed === 0 ? Effect.succeed(report) : Effect.map(pass(term, due.at(-1)), (rest) => sum([report, rest]))
+      )
     })
 
   const restoreLastFires = Effect.gen(function* () {
@@ -246,5 +258,5 @@ export const make: Effect.Effect<Scheduler, never, Needs> = Effect.gen(function*
     } while (after !== undefined)
   })
 
-  return { pass, restoreLastFires }
+  return { pass: (term) => pass(term), restoreLastFires }
 })

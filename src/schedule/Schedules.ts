@@ -59,8 +59,14 @@ export class Schedules extends Context.Tag("nightshift/schedule/Schedules")<
       readonly after?: string | undefined
     }) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
 
-    /** Returns up to `limit` unpaused schedules that are due or have no next fire time yet, the longest due first. */
-    readonly due: (limit: number) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
+    /**
+     * Returns up to `limit` unpaused schedules that are due or have no next fire time yet, the longest due first, starting
+     * after `after`.
+     */
+    readonly due: (
+      limit: number,
+      after?: Pick<StoredSchedule, "name" | "nextFireAt">
+    ) => Effect.Effect<ReadonlyArray<StoredSchedule>, DatabaseError>
 
     /** When the next schedule is due. In the past if one is due already or has no next fire time yet. */
     readonly nextInstant: Effect.Effect<Option.Option<number>, DatabaseError>

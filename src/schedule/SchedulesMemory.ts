@@ -18,10 +18,12 @@ const step = <A>(act: (now: number, remember: Remember) => A): Effect.Effect<A> 
     return Effect.succeed(act(now, (undo) => Rollback.rememberIn(fiber, undo)))
   })
 
-const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1)
+const byName = (a: Pick<Row, "name">, b: Pick<Row, "name">) => Number(a.name > b.name) - Number(a.name < b.name)
+
+type Place = Pick<Row, "name" | "nextFireAt">
 
 /** Schedules without a next fire time come first. */
-const dueOrder = (a: Row, b: Row) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) || byName(a, b)
+const dueOrder = (a: Place, b: Place) => (a.nextFireAt ?? 0) - (b.nextFireAt ?? 0) || byName(a, b)
 
 const make = Effect.gen(function* () {
   const hints = yield* Hints
@@ -135,10 +137,10 @@ const make = Effect.gen(function* () {
           .sort(byName)
           .slice(0, limit)
       ),
-    due: (limit) =>
+    due: (limit, after) =>
       step((now) =>
         running()
-          .filter(({ nextFireAt = 0 }) => nextFireAt <= now)
+          .filter((row) => (row.nextFireAt ?? 0) <= now && (after === undefined || dueOrder(row, after) > 0))
           .sort(dueOrder)
           .slice(0, limit)
       ),

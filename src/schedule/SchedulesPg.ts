@@ -127,7 +127,7 @@ const make = Effect.gen(function* () {
     get,
     hold,
     list: ({ after = "", limit }) => statements.page(after, limit),
-    due: (limit) => Effect.flatMap(Clock.currentTimeMillis, (now) => statements.due(now, limit)),
+    due: (limit, after) => Effect.flatMap(Clock.currentTimeMillis, (now) => statements.due(now, limit, after)),
     nextInstant: statements.nextInstant,
     advance: (read, nextFireAt) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => statements.advance(read, nextFireAt, now)),

@@ -132,7 +132,7 @@ export const make = (
       Layer.succeed(Schedules, {
         ...schedules,
         declare: (definitions) => unless([], schedules.declare(definitions)),
-        due: (limit) => unless([], schedules.due(limit)),
+        due: (limit, after) => unless([], schedules.due(limit, after)),
         nextInstant: unlessLater(Option.none(), schedules.nextInstant),
         advance: (read, nextFireAt) => unless(Option.none(), schedules.advance(read, nextFireAt))
       }),

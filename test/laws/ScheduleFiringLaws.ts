@@ -21,6 +21,23 @@ export const firingLaws = (law: Law) => {
     })
   )
 
+  law("due schedules are read page by page, also those of the same instant", (plan) =>
+    Effect.gen(function* () {
+      const due = [...["a", "b", "c"].map((name) => [name, "10 * * * *"]), ["_", "30 * * * *"]] as const
+      for (const [name = "", cron] of due) {
+        yield* plan.schedules.create(plan.hourly({ name: plan.name(name), cron }))
+      }
+      yield* plan.advance("30 minutes")
+      const read: Array<string> = []
+      let [last] = yield* plan.schedules.due(1)
+      while (last !== undefined) {
+        read.push(last.name)
+        ;[last] = yield* plan.schedules.due(1, last)
+      }
+      expect(read).toEqual(due.map(([name = ""]) => plan.name(name)))
+    })
+  )
+
   law("one of several readers of the same row advances it", (plan) =>
     Effect.gen(function* () {
       const read = yield* plan.schedules.create(plan.hourly())

@@ -1,8 +1,9 @@
 import { expect } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Logger } from "effect"
 import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { JobAdmin } from "../../src/queue/JobAdmin.js"
 import { Queue } from "../../src/queue/Queue.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { waiting } from "../support/States.js"
 import * as Story from "./SchedulerStories.js"
@@ -233,6 +234,31 @@ everywhere("a schedule whose runs must not overlap", (story) => {
       const [job] = yield* jobs
       if (job !== undefined) yield* Effect.flatMap(JobAdmin, (jobAdmin) => jobAdmin.remove(job.id))
       expect(yield* passAt("2030-01-02T03:00:00Z", term)).toEqual({ ...nothing, fired: 1 })
+    })
+  )
+})
+
+everywhere("more schedules than a pass reads that cannot fire", (story) => {
+  story("do not hold up the others, and are logged together", () =>
+    Effect.gen(function* () {
+      const said: Array<string> = []
+      const logger = Logger.replace(
+        Logger.defaultLogger,
+        Logger.make(({ message }) => void said.push(String(message)))
+      )
+      const term = yield* elected
+      const queues = yield* Queues
+      yield* queues.declare(["mail"])
+      yield* queues.change("mail", { depthCap: 1 })
+      for (let n = 100; n < 220; n += 1) yield* create({ name: `stuck-${n}` })
+      yield* create({ name: "free", queue: "other", cron: "1 3 * * *" })
+      yield* passAt("2030-01-01T03:01:00Z", term).pipe(Effect.provide(logger))
+      const fired = (yield* jobs).map(({ queue }) => queue)
+      // The first ones, which ran at once, filled the queue.
+      expect(fired.length).toBeLessThan(10)
+      expect(fired).toContain("other")
+      expect(yield* get("free")).toMatchObject({ lastFireAt: Date.parse("2030-01-01T03:01Z") })
+      expect(said.filter((line) => line.includes("could not fire"))).toHaveLength(1)
     })
   )
 })

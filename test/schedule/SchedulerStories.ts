@@ -13,6 +13,7 @@ import { Kinds } from "../../src/queue/Kinds.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import type { Queues } from "../../src/queue/settings/QueueSettings.js"
 import { Transactions } from "../../src/queue/Transactions.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import type { ScheduleDefinition } from "../../src/schedule/ScheduleDefinition.js"
@@ -25,7 +26,7 @@ import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
-export type World = Scheduler.Needs | JobAdmin
+export type World = Scheduler.Needs | JobAdmin | Queues
 
 const config = Layer.succeed(SchedulerConfig, { poll: Duration.seconds(5), onTime: Duration.seconds(20) })
 

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Deferred, Effect, FiberId, Schema } from "effect"
 import { Hints } from "../../src/database/Hints.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as NoopEcho from "../../src/handlers/NoopEcho.js"
 import * as Job from "../../src/queue/Job.js"
 import { cancelTopic, JobAdmin } from "../../src/queue/JobAdmin.js"
+import { type HeldJob, Queue } from "../../src/queue/Queue.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
 import * as StepClock from "../support/StepClock.js"
 import * as TestCluster from "./TestCluster.js"
@@ -21,6 +22,36 @@ const deafHandler = Handler.make(Deaf, () => Effect.uninterruptible(Effect.sleep
 
 const Pay = Job.make("pay", { payload: Schema.Struct({}), timeout: "2 seconds" })
 const payHandler = Handler.make(Pay, () => Effect.uninterruptible(Effect.as(Effect.sleep("3 seconds"), { paid: 1 })))
+
+const First = Job.make("first", { payload: Schema.Struct({}), timeout: "1 second" })
+const Second = Job.make("second", { payload: Schema.Struct({}) })
+
+/** Starts a pod with one slot, and returns a first job that runs and a second one that the pod has claimed ahead. */
+const inLine = (first: Effect.Effect<void>) =>
+  Effect.gen(function* () {
+    const fibers: Array<string> = []
+    const noted = (work: Effect.Effect<void>) =>
+      Effect.zipRight(
+        Effect.map(Effect.fiberId, (id) => void fibers.push(FiberId.threadName(id))),
+        work
+      )
+    yield* TestCluster.hire({
+      slots: 1,
+      handlers: [
+        NoopEcho.handler,
+        Handler.make(First, () => noted(first)),
+        Handler.make(Second, () => noted(Effect.sleep("1 second")))
+      ]
+    })
+    // So fast that the pod claims a hundred jobs ahead.
+    for (let n = 0; n < 200; n += 1) yield* NoopEcho.NoopEcho.enqueue({ sleep_ms: 1 })
+    const { id } = yield* First.enqueue({})
+    const { id: next } = yield* Second.enqueue({})
+    yield* StepClock.advance("205 millis")
+    expect([(yield* job(id)).state, (yield* job(next)).state]).toEqual(["running", "running"])
+    expect(fibers).toHaveLength(1)
+    return { id, next, fibers }
+  })
 
 const job = (id: Parameters<(typeof JobSearch.Service)["get"]>[0]) =>
   Effect.flatMap(JobSearch, (search) => search.get(id))
@@ -137,5 +168,50 @@ describe("cancelling a running job", () => {
       yield* StepClock.advance("11 seconds")
       expect(yield* job(id)).toMatchObject({ state: "running", cancelRequestedAt: undefined })
     }).pipe(Effect.provide(TestCluster.layer))
+  )
+})
+
+describe("a handler that ends in the instant in which its slot is stopped", () => {
+  it.scopedLive("because of a cancel does not pass the interrupt to the next job", () =>
+    Effect.gen(function* () {
+      const jobAdmin = yield* JobAdmin
+      const queue = yield* Queue
+      const gate = yield* Deferred.make<void>()
+      const heartbeat = (held: ReadonlyArray<HeldJob>) =>
+        Effect.tap(queue.heartbeat(held), ({ cancelRequested }) =>
+          cancelRequested.length === 0 ? Effect.void : Deferred.succeed(gate, undefined)
+        )
+      const { fibers, id, next } = yield* inLine(Deferred.await(gate)).pipe(
+        Effect.provideService(Queue, { ...queue, heartbeat })
+      )
+      yield* jobAdmin.cancel(id)
+      yield* StepClock.advance("2 seconds")
+      expect(yield* job(id)).toMatchObject({
+        state: "done",
+        history: [{ outcome: "done", message: "a cancel was requested too late: the handler succeeded" }]
+      })
+      expect(yield* job(next)).toMatchObject({ state: "done", attempt: 1, history: [] })
+      // The slot was stopped, and another one ran the second job.
+      expect(new Set(fibers).size).toBe(2)
+    }).pipe(Effect.provide(TestCluster.layer))
+  )
+
+  it.scopedLive("because of its timeout does not pass the interrupt to the next job", () =>
+    Effect.gen(function* () {
+      const states: Array<string> = []
+      // The turns of the scheduler between the deadline and the end of the handler: one of them is that of the stop.
+      for (let turns = 0; turns < 8; turns += 1) {
+        const late = Effect.zipRight(Effect.sleep("1 second"), Effect.replicateEffect(Effect.yieldNow(), turns))
+        const state = Effect.gen(function* () {
+          const { fibers, id, next } = yield* inLine(Effect.asVoid(late))
+          yield* StepClock.advance("3 seconds")
+          expect(yield* job(next)).toMatchObject({ state: "done", attempt: 1, history: [] })
+          return `${(yield* job(id)).state} ${new Set(fibers).size}`
+        })
+        states.push(yield* Effect.provide(Effect.scoped(state), TestCluster.layer))
+      }
+      // In time, in the instant of the stop, and interrupted.
+      expect([...new Set(states)]).toEqual(["done 1", "done 2", "retrying 2"])
+    })
   )
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Logger, LogLevel, Ref, Scope, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
-import { DatabaseUnavailable } from "../../src/database/DatabaseError.js"
+import { DatabaseFault, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
@@ -13,7 +13,7 @@ import { Finalizer } from "../../src/worker/slots/Finalizer.js"
 /** Switches the database off, and records what was written to it. */
 class Away extends Context.Tag("test/Away")<
   Away,
-  { readonly away: Ref.Ref<boolean | "for good">; readonly written: Ref.Ref<number> }
+  { readonly away: Ref.Ref<boolean | "for good" | "no password">; readonly written: Ref.Ref<number> }
 >() {}
 
 const flickering = Layer.effect(
@@ -26,6 +26,7 @@ const flickering = Layer.effect(
       finalize: (ends: ReadonlyArray<AttemptEnd>) =>
         Effect.gen(function* () {
           const now = yield* Ref.get(away)
+          if (now === "no password") return yield* new DatabaseFault({ detail: "wrong password", sqlState: "28P01" })
           if (now !== false) {
             const processEnds = now === "for good"
             return yield* new DatabaseUnavailable({ detail: "away", processEnds, nothingWritten: true })
@@ -37,7 +38,10 @@ const flickering = Layer.effect(
   })
 ).pipe(Layer.provide(QueueMemory.layer), Layer.provide(Wakeups.layer))
 
-const state = Layer.effect(Away, Effect.all({ away: Ref.make<boolean | "for good">(true), written: Ref.make(0) }))
+const state = Layer.effect(
+  Away,
+  Effect.all({ away: Ref.make<boolean | "for good" | "no password">(true), written: Ref.make(0) })
+)
 const layer = Finalizer.layer.pipe(Layer.provide(flickering), Layer.provide(Metrics.layer), Layer.provideMerge(state))
 
 /** A finalizer in a separate Scope, with one end submitted while the database is unavailable. */
@@ -54,6 +58,9 @@ const handedOver = Effect.gen(function* () {
   return { id: end.id, said, scope, ...Context.get(context, Away) }
 })
 
+const refused: Array<string> = []
+const refusedLogger = Logger.make(({ message }) => void refused.push([message].flat().join(" ")))
+
 describe("the finalizer", () => {
   it.effect("writes results when the database is back, however long that takes", () =>
     Effect.gen(function* () {
@@ -65,6 +72,40 @@ describe("the finalizer", () => {
       expect(yield* Ref.get(written)).toBe(1)
       yield* Scope.close(scope, Exit.void)
     }).pipe(Effect.provide(VirtualClock.layer))
+  )
+
+  it.scoped("keeps results while the database refuses the process, and writes each once when it does no more", () =>
+    Effect.gen(function* () {
+      const { away, written } = yield* Away
+      yield* Ref.set(away, "no password")
+      const finalizer = yield* Finalizer
+      const ids = yield* makeGenerator
+      const lease = ids.lease(1)
+      const jobs = Array.from({ length: 1_000 }, () => ({ id: ids.job(1), lease }))
+      for (const job of jobs) finalizer.offer({ ...job, end: End.Done({ result: undefined }) })
+      yield* TestClock.adjust("9 seconds")
+      expect(yield* Ref.get(written)).toBe(0)
+      expect(finalizer.held()).toHaveLength(jobs.length)
+      expect(new Set(finalizer.held().map(({ id }) => id))).toEqual(new Set(jobs.map(({ id }) => id)))
+      // No more than these are claimed meanwhile.
+      expect(finalizer.isBehind()).toBe(true)
+      const room = yield* Ref.make(false)
+      yield* finalizer.onRoom(() => Effect.runSync(Ref.set(room, true)))
+      yield* Ref.set(away, false)
+      yield* TestClock.adjust("5 seconds")
+      yield* finalizer.drained
+      expect(yield* Ref.get(written)).toBe(jobs.length)
+      expect(finalizer.held()).toEqual([])
+      expect(yield* Ref.get(room)).toBe(true)
+      expect(finalizer.isBehind()).toBe(false)
+      expect(refused).toEqual([
+        "the results of 1 job are not written yet, trying again: The database rejected a statement: wrong password"
+      ])
+    }).pipe(
+      Effect.provide(layer),
+      Effect.provide(VirtualClock.layer),
+      Effect.provide(Logger.replace(Logger.defaultLogger, refusedLogger))
+    )
   )
 
   it.scoped("is behind while a thousand results wait, and reports room when it has caught up, to those who asked", () =>

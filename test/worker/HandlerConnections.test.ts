@@ -6,6 +6,7 @@ import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import { Transactions } from "../../src/queue/Transactions.js"
+import * as RateLimit from "../../src/rate-limits/RateLimit.js"
 import * as Nightshift from "../../src/worker/Nightshift.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
@@ -70,6 +71,49 @@ const holding = (hold: Hold, { jobs = 3, make = Handler.make as typeof Handler.m
       Logger.withMinimumLogLevel(LogLevel.None)
     )
   }).pipe(Effect.provide(Layer.provideMerge(TestDatabase.layer, settings)))
+
+const Limited = Job.make("limited", { payload: Schema.Struct({}), timeout: "1 minute" })
+const Wide = RateLimit.make("wide", { capacity: 1_000, rate: 1_000 })
+
+describe("transactional handlers", () => {
+  it.scopedLive("get tokens of a limit while they hold every connection available to handlers", () =>
+    Effect.gen(function* () {
+      const url = yield* DatabaseUrl
+      const open = yield* Deferred.make<void>()
+      let begun = 0
+      const handler = Handler.makeInTransaction(Limited, () =>
+        Effect.gen(function* () {
+          const { sql } = yield* Database
+          yield* sql`select 1`
+          begun += 1
+          if (begun === 3) yield* Deferred.succeed(open, undefined)
+          yield* Deferred.await(open)
+          yield* Wide.acquire
+        })
+      )
+      yield* Effect.gen(function* () {
+        const { sql } = yield* Database
+        yield* Effect.replicateEffect(Limited.enqueue({}), 10)
+        yield* Deferred.await(open)
+        const rows = sql<{
+          status: string
+          attempt: number
+        }>`select status, attempt from nightshift.job where kind = 'limited'`
+        yield* Effect.repeat(rows, {
+          until: (jobs) => jobs.every(({ attempt, status }) => status === "done" || attempt > 1),
+          schedule: Schedule.spaced("20 millis")
+        })
+        expect(yield* rows).toEqual(Array.from({ length: 10 }, () => ({ status: "done", attempt: 1 })))
+      }).pipe(
+        Effect.provide(
+          Nightshift.layer({ handlers: [handler], limits: [Wide], queues: { default: 64 }, databaseUrl: url })
+        ),
+        Effect.timeout("20 seconds"),
+        Logger.withMinimumLogLevel(LogLevel.None)
+      )
+    }).pipe(Effect.provide(Layer.provideMerge(TestDatabase.layer, settings)))
+  )
+})
 
 describe("handlers that hold every connection available to them", () => {
   it.scopedLive("do not block claims, heartbeats or results, through the program's SQL client", () =>

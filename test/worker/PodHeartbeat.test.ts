@@ -89,6 +89,36 @@ describe("a pod", () => {
     })
   )
 
+  it.scoped("is not steady in an outage, nor after it until it has sent heartbeats again", () =>
+    Effect.gen(function* () {
+      const isAway = yield* Ref.make(false)
+      const away = new DatabaseFault({ detail: "away on purpose" })
+      const pods = Layer.effect(
+        Pods,
+        Effect.map(Pods, (pods) => ({
+          ...pods,
+          beat: (...given: Parameters<typeof pods.beat>) =>
+            Effect.if(Ref.get(isAway), { onTrue: () => away, onFalse: () => pods.beat(...given) })
+        }))
+      ).pipe(Layer.provide(ClusterMemory.layer))
+      const services = yield* Layer.build(over(pods))
+      const { steadyFor } = Context.get(services, PodHeartbeat)
+      yield* TestClock.adjust("30 seconds")
+      expect(yield* steadyFor).toEqual(Duration.seconds(30))
+      yield* Ref.set(isAway, true)
+      // A few late heartbeats are no outage.
+      yield* TestClock.adjust("10 seconds")
+      expect(yield* steadyFor).toEqual(Duration.seconds(40))
+      yield* TestClock.adjust("1 minute")
+      yield* Ref.set(isAway, false)
+      expect(yield* steadyFor).toEqual(Duration.zero)
+      yield* TestClock.adjust("3 seconds")
+      expect(Duration.toSeconds(yield* steadyFor)).toBeLessThanOrEqual(3)
+      yield* TestClock.adjust("20 seconds")
+      expect(Duration.toSeconds(yield* steadyFor)).toBeGreaterThanOrEqual(20)
+    })
+  )
+
   it.scopedLive("is listed with the label and version it was given", () =>
     Effect.gen(function* () {
       const { id, label } = yield* Pod

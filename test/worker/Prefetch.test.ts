@@ -22,25 +22,25 @@ describe("the prefetch size", () => {
 
   it("is a tenth of a second's work once the slots run out of jobs, however long the next claim takes", () => {
     const prefetch = Prefetch.make(8)
-    prefetch.claimed(1_000)
+    prefetch.claimed(1_000, [])
     take(prefetch, 8)
     prefetch.starved(1_002)
     expect(prefetch.wanted(shelfWith(8))).toBe(8 + 400)
-    prefetch.claimed(1_502)
+    prefetch.claimed(1_502, [])
     expect(prefetch.wanted(shelfWith(8))).toBe(8 + 400)
   })
 
   it("is zero for slots with long jobs", () => {
     const prefetch = Prefetch.make(8)
-    prefetch.claimed(1_000)
+    prefetch.claimed(1_000, [])
     take(prefetch, 8)
-    prefetch.claimed(61_000)
+    prefetch.claimed(61_000, [])
     expect(prefetch.wanted(shelfWith(3))).toBe(3)
   })
 
   it("is bounded", () => {
     const prefetch = Prefetch.make(8)
-    prefetch.claimed(1_000)
+    prefetch.claimed(1_000, [])
     take(prefetch, 5_000)
     prefetch.starved(1_000)
     expect(prefetch.wanted(shelfWith(8))).toBe(1_000)
@@ -48,10 +48,10 @@ describe("the prefetch size", () => {
 
   it("halves while no jobs arrive", () => {
     const prefetch = Prefetch.make(8)
-    prefetch.claimed(1_000)
+    prefetch.claimed(1_000, [])
     take(prefetch, 8)
     prefetch.starved(1_002)
-    for (const now of [2_000, 4_000, 6_000]) prefetch.claimed(now)
+    for (const now of [2_000, 4_000, 6_000]) prefetch.claimed(now, [])
     expect(prefetch.wanted(shelfWith(8))).toBe(8 + 100)
   })
 })

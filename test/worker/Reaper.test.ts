@@ -63,7 +63,11 @@ const watched = (trouble: Trouble) =>
         const diary = yield* Effect.context<Diary>()
         return {
           ...pods,
-          removeDead: (silent) => Effect.zipRight(Effect.provide(note("pods"), diary), always(pods.removeDead(silent)))
+          removeDead: (silent) =>
+            Effect.zipRight(
+              Effect.provide(note(Duration.isFinite(silent) ? "pods" : "watch pods"), diary),
+              always(pods.removeDead(silent))
+            )
         }
       })
     )
@@ -141,7 +145,7 @@ describe("the reaper", () => {
   it.effect("only watches heartbeats while this pod could not send its own", () =>
     Effect.gen(function* () {
       yield* TestClock.adjust("1 second")
-      expect(yield* lines).toEqual(["0 watch", "0 pods"])
+      expect(yield* lines).toEqual(["0 watch", "0 watch pods"])
     }).pipe(Effect.provide(reaper({ steadyFor: Duration.seconds(19) })))
   )
 

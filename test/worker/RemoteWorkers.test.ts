@@ -126,6 +126,26 @@ describe("remote workers", () => {
     }).pipe(Effect.provide(layer))
   )
 
+  it.scoped("get nothing beside a job that dies with the next crash", () =>
+    Effect.gen(function* () {
+      const remote = yield* RemoteWorkers
+      yield* allowMany
+      yield* enqueue(2)
+      for (let crash = 0; crash < 4; crash += 1) {
+        expect([...(yield* poll(`killed ${crash}`, 0)), ...(yield* poll(`killed ${crash}`, 0))]).toMatchObject([
+          { crashCount: crash },
+          { crashCount: crash }
+        ])
+        yield* passes(90, Effect.void)
+      }
+      const [first] = yield* poll("last", 0)
+      expect(first).toMatchObject({ crashCount: 4 })
+      expect(yield* poll("last", 0)).toEqual([])
+      yield* remote.finish(about("last"), [{ ...first, outcome: Outcome.done(), log: [] } as never])
+      expect(yield* poll("last", 0)).toMatchObject([{ crashCount: 4 }])
+    }).pipe(Effect.provide(layer))
+  )
+
   it.scoped("lose their jobs QUEUE_STALE_AFTER after their last heartbeat, and no attempt", () =>
     Effect.gen(function* () {
       const remote = yield* RemoteWorkers

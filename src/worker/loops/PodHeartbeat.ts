@@ -43,7 +43,7 @@ export class PodHeartbeat extends Context.Tag("nightshift/worker/PodHeartbeat")<
     readonly onOrders: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
     /** Calls the listener after every heartbeat that found silent pods (see `Assignment.silent`), until the Scope closes. */
     readonly onSilence: (listener: () => void) => Effect.Effect<void, never, Scope.Scope>
-    /** How long heartbeats have been succeeding without a gap. */
+    /** How long heartbeats have been succeeding without a gap. Zero while they do not. */
     readonly steadyFor: Effect.Effect<Duration.Duration>
     /**
      * How long this pod has held its lock, and the server has answered every heartbeat within two beats. Zero while it does not.
@@ -178,7 +178,10 @@ export const make = (serves: Serves) =>
       assignment: () => assignment,
       onOrders: subscribe(listeners),
       onSilence: subscribe(silenceListeners),
-      steadyFor: Effect.map(steadyNow, (now) => Duration.millis(now - steadySince)),
+      // In an outage, no heartbeat has noticed the gap yet.
+      steadyFor: Effect.map(steadyNow, (now) =>
+        now - lastBeat > longestGap ? Duration.zero : Duration.millis(now - steadySince)
+      ),
       undisturbedFor: Effect.zipWith(heldFor, steadyNow, (held, now) =>
         Option.isNone(held) || now - lastBeat > longestDelay
           ? Duration.zero

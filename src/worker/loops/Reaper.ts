@@ -43,12 +43,16 @@ export const make = <R>(
     let passes = 0
 
     // After a database outage all heartbeats are old. Until the other pods have had time to send one, this pod only
-    // watches their heartbeats and rescues nothing.
+    // watches their heartbeats: it rescues nothing and removes no pod.
     const steadyBeforeRescue = Duration.times(heartbeat, 2)
-    const recover = Effect.flatMap(podHeartbeat.steadyFor, (steady) => {
+    const whenSteady = (quietFor: Duration.Duration) =>
+      Effect.map(podHeartbeat.steadyFor, (steady) =>
+        Duration.lessThan(steady, steadyBeforeRescue) ? Duration.infinity : quietFor
+      )
+    const recover = Effect.suspend(() => {
       const quietFor = passes % passesPerJanitor === 0 ? shortest : staleAfter
       passes += 1
-      return queue.recoverStuck(Duration.lessThan(steady, steadyBeforeRescue) ? Duration.infinity : quietFor)
+      return Effect.flatMap(whenSteady(quietFor), queue.recoverStuck)
     })
 
     return {
@@ -63,7 +67,7 @@ export const make = <R>(
         {
           name: "processes",
           timeout: "30 seconds",
-          run: Effect.map(pods.removeDead(staleAfter), (dead) => ({ dead: dead.length }))
+          run: Effect.map(Effect.flatMap(whenSteady(staleAfter), pods.removeDead), (dead) => ({ dead: dead.length }))
         }
       ]
     }

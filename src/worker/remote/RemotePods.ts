@@ -17,6 +17,7 @@ import { type QueueSettings, Queues } from "../../queue/settings/QueueSettings.j
 import { runLoop } from "../../telemetry/LoopRunner.js"
 import type { Metrics } from "../../telemetry/Metrics.js"
 import { ClusterConfig } from "../ClusterConfig.js"
+import { roomBeside } from "../slots/Suspects.js"
 
 // A remote worker is a pod whose requests arrive at processes of the cluster. The process that serves it writes its row, and
 // the leader assigns it slots as to every pod. It holds no lock: it is dead when no process has heard from it for
@@ -50,6 +51,7 @@ interface Newcomer {
 
 interface Held extends HeldJob {
   readonly queue: string
+  readonly crashCount: number
 }
 
 /** A worker that this process has heard from. */
@@ -331,7 +333,11 @@ const make = Effect.gen(function* () {
       }),
     room: (worker, name, wanted) =>
       Effect.gen(function* () {
-        const left = () => shareOf(worker, name) - worker.heldOf(name).length
+        const left = () => {
+          const held = worker.heldOf(name)
+          const share = shareOf(worker, name)
+          return Math.min(share - held.length, roomBeside(held, share))
+        }
         if (left() < wanted && worker.heldOf(name).length > 0) yield* forgetEnded(worker)
         return Math.max(0, Math.min(wanted, left()))
       }),

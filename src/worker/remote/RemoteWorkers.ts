@@ -188,7 +188,7 @@ const make: Effect.Effect<
         })
         const now = clock.unsafeCurrentTimeMillis()
         for (const job of jobs) {
-          worker.held.set(keyOf(job), { id: job.id, lease: job.lease, queue: name })
+          worker.held.set(keyOf(job), { id: job.id, lease: job.lease, queue: name, crashCount: job.crashCount })
           writer(name).metrics.began(job, now)
         }
         // A job that has crashed a process is claimed alone.

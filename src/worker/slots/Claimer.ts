@@ -60,7 +60,7 @@ export const start = (options: {
     })
 
     const received = (jobs: ReadonlyArray<ClaimedJob>, limit: number) => {
-      prefetch.claimed(clock.unsafeCurrentTimeMillis())
+      prefetch.claimed(clock.unsafeCurrentTimeMillis(), jobs)
       localQueue.put(jobs)
       // Claim again if the claim was full, or if it returned a job that crashed a pod before, because such a job is
       // claimed alone.

@@ -2,6 +2,7 @@ import { Context, Duration, Effect, Exit, Layer, Schedule, type Scope } from "ef
 import * as Batcher from "../../core/Batcher.js"
 import { steadyMillis } from "../../core/ChangeWatch.js"
 import { untilClosed, whenClosed } from "../../core/Registration.js"
+import { RepeatedLines } from "../../core/RepeatedLines.js"
 import { DatabaseConflict, type DatabaseError, isDataError } from "../../database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../queue/AttemptEnd.js"
 import { type HeldJob, Queue } from "../../queue/Queue.js"
@@ -25,6 +26,8 @@ const isRefused = (error: DatabaseError) => isDataError(error) || error instance
 
 /** Whether the statement was cancelled because it took too long, usually because another transaction locked a job. */
 const isBlocked = ({ sqlState }: DatabaseError) => sqlState === "57014" || sqlState === "55P03"
+
+const isEnding = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && error.processEnds === true
 
 /** The result to write instead of one that the database rejects. */
 const refused = (end: AttemptEnd, { sqlState = "unknown" }: DatabaseError): AttemptEnd => ({
@@ -55,7 +58,7 @@ export class Finalizer extends Context.Tag("nightshift/worker/Finalizer")<
     /** Adds a result without waiting. Returns false when the buffer is full; the caller must then use `submit`. */
     readonly offer: (end: AttemptEnd) => boolean
     readonly submit: (end: AttemptEnd) => Effect.Effect<void>
-    /** Jobs whose result waits because another transaction has locked their row. This pod still holds them. */
+    /** Jobs whose result waits by itself, because their row is locked or the database has a fault. This pod still holds them. */
     readonly held: () => ReadonlyArray<HeldJob>
     /** Whether too many results wait to be written for the pod to claim more jobs. */
     readonly isBehind: () => boolean
@@ -83,26 +86,34 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   const unwritten: Array<AttemptEnd> = []
   const held = new Set<AttemptEnd>()
   const listeners = new Set<() => void>()
+  const lines = new RepeatedLines()
   let wasBehind = false
 
-  const mayRetry = (error: DatabaseError) =>
-    error._tag === "DatabaseUnavailable" && error.processEnds !== true && steadyMillis(clock) < giveUpAt
+  /** A fault that is not about the values may end too, such as a password that is being changed. */
+  const mayRetry = (error: DatabaseError) => !isRefused(error) && !isEnding(error) && steadyMillis(clock) < giveUpAt
 
   /** The process is shutting down and the database is unavailable. */
-  const isLost = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && !mayRetry(error)
+  const isLost = (error: DatabaseError) => !isRefused(error) && !mayRetry(error)
 
-  const warningOf = (ends: ReadonlyArray<AttemptEnd>, error: DatabaseError) =>
+  const warn = (ends: ReadonlyArray<AttemptEnd>, error: DatabaseError) =>
     isBlocked(error)
-      ? `another transaction has locked the row of job ${ends[0]?.id}: its result will be written when that transaction ends`
-      : `the results of ${countOf(ends)} are not written yet, trying again: ${error.message}`
+      ? Effect.logWarning(
+          `another transaction has locked the row of job ${ends[0]?.id}: its result will be written when that transaction ends`
+        )
+      : lines.line(error.sqlState ?? "", clock.unsafeCurrentTimeMillis(), (more) =>
+          Effect.logWarning(
+            `the results of ${countOf(ends)} are not written yet, trying again: ${error.message}${more}`
+          )
+        )
 
   /**
-   * Retries until the database is available again, unless the process stops first. A batch that is blocked fails: the
-   * batcher then writes its results one by one, so that only those of locked jobs wait.
+   * Retries until the database is available again, unless the process stops first. A batch that is blocked or has a fault
+   * fails: the batcher then writes its results one by one, so that only those of the jobs concerned wait.
    */
   const write = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail") =>
     Effect.suspend(() => {
-      const isTriedAgain = (error: DatabaseError) => mayRetry(error) && (whenLocked === "fail" || !isBlocked(error))
+      const isTriedAgain = (error: DatabaseError) =>
+        mayRetry(error) && (whenLocked === "fail" || (error._tag === "DatabaseUnavailable" && !isBlocked(error)))
       const attempt = queue.finalize(ends, whenLocked)
       // Effect.retry costs more than the write itself, so it begins with the first failure.
       return Effect.catchIf(attempt, isTriedAgain, (error) => {
@@ -113,7 +124,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
           return error
         })
         return Effect.zipRight(
-          Effect.logWarning(warningOf(ends, error)),
+          warn(ends, error),
           Effect.retry(again, {
             while: isTriedAgain,
             schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
@@ -134,6 +145,13 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
       }
     })
 
+  /** Not after every flush: a pod has a listener for each queue, and may have a thousand of them. */
+  const reportRoom = () => {
+    if (!wasBehind) return
+    wasBehind = false
+    for (const listener of listeners) listener()
+  }
+
   /**
    * Writes a replacement if the result is rejected. Without a result the job would be rescued and run again
    * forever.
@@ -149,7 +167,19 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
           Effect.zipRight(flush([refused(end, error)], "fail"))
         )
       ),
-      Effect.ensuring(Effect.sync(() => held.delete(end))),
+      Effect.tapError((error) =>
+        isLost(error)
+          ? Effect.void
+          : Effect.logError("could not write the result of a job", error).pipe(
+              annotated({ id: end.id, queue: end.queue })
+            )
+      ),
+      Effect.ensuring(
+        Effect.sync(() => {
+          held.delete(end)
+          reportRoom()
+        })
+      ),
       Effect.asVoid
     )
 
@@ -160,12 +190,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
     // Two lanes overlap the round trips: the second batch is sent while the first is being processed.
     lanes: 2,
     capacity: 10_000,
-    // Not after every flush: a pod has a listener for each queue, and may have a thousand of them.
-    onRoom: () => {
-      if (!wasBehind) return
-      wasBehind = false
-      for (const listener of listeners) listener()
-    },
+    onRoom: reportRoom,
     isolate: (error) => !isLost(error),
     alone,
     flush
@@ -179,7 +204,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   return {
     held: () => [...held],
     isBehind: () => {
-      const isBehind = batcher.size() >= maxWaitingEnds
+      const isBehind = batcher.size() + held.size >= maxWaitingEnds
       wasBehind ||= isBehind
       return isBehind
     },
@@ -189,10 +214,8 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
         () => void listeners.delete(listener)
       ),
     offer: batcher.offer,
-    submit: (end) =>
-      Effect.catchAll(batcher.submit(end), (error) =>
-        Effect.logError("could not write the result of a job", error).pipe(annotated({ id: end.id, queue: end.queue }))
-      ),
+    // A failure is logged where it happens.
+    submit: (end) => Effect.ignore(batcher.submit(end)),
     drained: batcher.drained
   }
 })

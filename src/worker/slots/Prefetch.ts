@@ -1,3 +1,4 @@
+import type { ClaimedJob } from "../../queue/Queue.js"
 import type { LocalQueue } from "./LocalQueue.js"
 
 // Decides how many jobs to claim ahead. Slots that finish thousands of jobs per second must not wait for a round trip
@@ -14,8 +15,8 @@ export interface Prefetch {
   readonly taken: () => void
   /** Reports that all slots are idle and the local queue is empty. */
   readonly starved: (now: number) => void
-  /** Reports that a claim has returned. */
-  readonly claimed: (now: number) => void
+  /** Reports that a claim has returned these jobs. */
+  readonly claimed: (now: number, jobs: ReadonlyArray<ClaimedJob>) => void
 }
 
 export const make = (slots: number): Prefetch => {

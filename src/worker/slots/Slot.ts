@@ -95,12 +95,14 @@ class LeaseLost extends Data.TaggedError("LeaseLost") {}
 /** A transactional handler did not succeed. Rolls back its transaction and carries the result. */
 class EndedOtherwise extends Data.TaggedError("EndedOtherwise")<{ readonly end: End }> {}
 
-/** Runs jobs until the slot is retired. */
+/** Runs jobs until the slot is retired or stopped. */
 export const work = <R>(slot: Slot, context: SlotContext<R>): Effect.Effect<void, never, R> =>
   Effect.suspend(() => {
     const { leave, somethingToDo } = context.localQueue.waiter(context.onIdle)
     const body = () => turn(slot, context, somethingToDo)
-    return Effect.ensuring(Effect.whileLoop({ while: () => !slot.retired, body, step: () => {} }), leave)
+    // The interrupt of a stop arrives a moment later. By then the handler may have ended, and the next job must not get it.
+    const goesOn = () => !slot.retired && slot.stop === undefined
+    return Effect.ensuring(Effect.whileLoop({ while: goesOn, body, step: () => {} }), leave)
   }).pipe(annotated(new LoggedJob(slot)), context.logs.keeping(slot), Effect.locally(inHandler, true), guarded)
 
 /** What a handler throws must not end the process. */
@@ -309,9 +311,12 @@ const followed = ({ registry }: EndWriter, { kind, payload, version }: ClaimedJo
   return made === undefined || Either.isLeft(made) ? end : { ...end, followUp: made.right }
 }
 
-/** Waits only when the finalizer is full, which applies backpressure. */
+/**
+ * Waits only when the finalizer is full, which applies backpressure. Uninterruptible: an interrupt that arrives after the
+ * end of the run would withdraw its result.
+ */
 const write = (context: EndWriter, end: AttemptEnd): Effect.Effect<void> =>
-  context.finalizer.offer(end) ? Effect.void : context.finalizer.submit(end)
+  context.finalizer.offer(end) ? Effect.void : Effect.uninterruptible(context.finalizer.submit(end))
 
 const timeouts = new WeakMap<JobKind<never>, number>()
 const timeoutMillis = (kind: JobKind<never>): number => {

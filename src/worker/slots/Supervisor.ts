@@ -27,6 +27,7 @@ import * as Prefetch from "./Prefetch.js"
 import { at, handOver, type SlotContext } from "./Slot.js"
 import * as SlotHandoff from "./SlotHandoff.js"
 import * as Slots from "./Slots.js"
+import { Suspects } from "./Suspects.js"
 
 // The supervisor of a queue on a pod runs a claimer that fills the local queue and the slots that empty it. Reducing
 // the number of slots lets running jobs finish and returns unstarted jobs to the queue. On shutdown the supervisor
@@ -105,12 +106,19 @@ export const start = <R>(
     let wanted = 0
     let stoppingSince: number | undefined
     let ahead = Prefetch.make(config.slots)
+    const heldHere = () => [...localQueue.waiting, ...slots.running().map(({ job }) => job)]
+    const suspects = new Suspects(heldHere, () => wanted)
     const prefetch: Prefetch.Prefetch = {
       wanted: () =>
-        stoppingSince !== undefined || wanted === 0 || finalizer.isBehind() ? 0 : ahead.wanted(localQueue),
+        stoppingSince !== undefined || wanted === 0 || finalizer.isBehind()
+          ? 0
+          : Math.min(ahead.wanted(localQueue), suspects.room()),
       taken: () => ahead.taken(),
       starved: (now) => ahead.starved(now),
-      claimed: (now) => ahead.claimed(now)
+      claimed: (now, jobs) => {
+        ahead.claimed(now, jobs)
+        suspects.claimed(jobs)
+      }
     }
     const claimer = yield* Claimer.start({ queue: name, localQueue, prefetch, onShort, pinned })
     yield* finalizer.onRoom(claimer.checkRoom)
@@ -217,7 +225,7 @@ export const start = <R>(
         return kinds
       },
       running: () => slots.running().map(({ job }) => job),
-      held: () => [...localQueue.waiting, ...slots.running().map(({ job }) => job)],
+      held: heldHere,
       wake: claimer.wake,
       isIdle: () => localQueue.size === 0 && !slots.isAnyRunning(),
       stop: (held, reason) =>
