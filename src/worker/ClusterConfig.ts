@@ -115,6 +115,7 @@ export const config: Config.Config<Values> = Config.all([
       yield* atLeast("QUEUE_STALE_AFTER", values.staleAfter, { key: "QUEUE_HEARTBEAT", every: heartbeat })
       const beat = { key: "NIGHTSHIFT_POD_HEARTBEAT", every: values.podHeartbeat }
       yield* atLeast("QUEUE_STALE_AFTER", values.staleAfter, beat)
+      yield* atLeast("QUEUE_STUCK_TIMEOUT", values.stuckTimeout, { key: "QUEUE_HEARTBEAT", every: heartbeat })
       yield* atLeast("NIGHTSHIFT_LEASE", lease, beat)
       return { ...values, lease }
     })

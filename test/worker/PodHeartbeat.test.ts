@@ -153,6 +153,10 @@ describe("a pod", () => {
 
   for (const [given, refusal] of [
     [{ QUEUE_STALE_AFTER: "20s" }, "QUEUE_STALE_AFTER: expected at least 3 times QUEUE_HEARTBEAT (10s), got 20s"],
+    [
+      { QUEUE_HEARTBEAT: "6s", QUEUE_STUCK_TIMEOUT: "15s" },
+      "QUEUE_STUCK_TIMEOUT: expected at least 3 times QUEUE_HEARTBEAT (6s), got 15s"
+    ],
     [{ NIGHTSHIFT_LEASE: "2s" }, "NIGHTSHIFT_LEASE: expected at least 3 times NIGHTSHIFT_POD_HEARTBEAT (1s), got 2s"]
   ] as const) {
     it.effect(`refuses a limit that a single late heartbeat would exceed: ${Object.keys(given)}`, () =>
