@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { workflow } from "../../src/client/index.js"
+import { type StepContext, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
 
 // When a replay gives results to the code, and when the code counts as stopped.
@@ -166,6 +166,9 @@ describe("a step with an undo that a crash cut off beside a branch that failed",
   })
 })
 
+const untilAborted = (signal: AbortSignal) =>
+  new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))))
+
 describe("a retried execution that is cancelled while a step runs again", () => {
   it("is cancelled though results behind that step are not requested", async () => {
     let sends = 0
@@ -200,6 +203,66 @@ describe("a retried execution that is cancelled while a step runs again", () => 
     await shift.crash()
     await run.cancel()
     await shift.drain()
+    expect((await run.status()).state).toBe("cancelled")
+  })
+
+  it("is cancelled though it awaits something of its own before the steps", async () => {
+    const { open, opened } = gate()
+    let pays = 0
+    let isCancelled = false
+    const order = workflow("order", settings, async (_, step) => {
+      if (isCancelled) await opened
+      await step.run("price", () => 1)
+      const pay = ({ signal }: StepContext) => {
+        pays += 1
+        if (pays === 1) throw new Error("declined")
+        return untilAborted(signal)
+      }
+      await step.run("pay", pay, { attempts: 1 })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    await shift.drain()
+    await run.retry()
+    await shift.settle()
+    expect(pays).toBe(2)
+    isCancelled = true
+    await run.cancel()
+    await shift.settle()
+    const before = shift.now()
+    open()
+    await shift.drain()
+    expect((await run.status()).state).toBe("cancelled")
+    // Not after the timeout of the run.
+    expect(shift.now()).toEqual(before)
+  })
+
+  it("undoes a step that the retry ran again though it awaits something of its own before the step", async () => {
+    const log: Array<string> = []
+    let isRetried = false
+    let isCancelled = false
+    const order = workflow("order", settings, async (_, step) => {
+      for (let hashes = 0; isCancelled && hashes < 30; hashes++)
+        await crypto.subtle.digest("SHA-256", new Uint8Array(16))
+      await step.run("charge", () => void log.push("charge"), { undo: () => void log.push("refund") })
+      const ship = ({ signal }: StepContext) => {
+        if (!isRetried) throw new Error("no stock")
+        return untilAborted(signal)
+      }
+      await step.run("ship", ship, { attempts: 1 })
+    })
+    await using shift = await testShift({ handlers: [order] })
+    const run = await shift.start(order, { id: "A" })
+    await shift.drain()
+    expect(log).toEqual(["charge", "refund"])
+    isRetried = true
+    await run.retry()
+    await shift.settle()
+    expect(log).toEqual(["charge", "refund", "charge"])
+    isCancelled = true
+    await run.cancel()
+    await shift.drain()
+    expect(log).toEqual(["charge", "refund", "charge", "refund"])
     expect((await run.status()).state).toBe("cancelled")
   })
 })

@@ -165,16 +165,20 @@ export class Replay {
     this.awaited.delete(name)
   }
 
-  /** Runs a reopened step again. Its result is given to `request`. A run that starts nothing keeps it. */
-  rerun(place: Step, held: Held): void {
+  /**
+   * Runs a reopened step again. Its result is given to `request`. A run that starts nothing keeps it. Returns whether `turn`
+   * must be called.
+   */
+  rerun(place: Step, held: Held): boolean {
     this.quiet = 0
     this.firstAgain = Math.min(this.firstAgain, place.sequence)
     if (this.frozen || this.hasEnded) {
       this.keep(held)
-      return
+      return true
     }
     this.running.add(place)
     held.start()
+    return false
   }
 
   /** Delivers the new result of a step that ran again when its turn comes. */
@@ -291,9 +295,10 @@ export class Replay {
     if (mark !== undefined) return this.deliver(mark)
     const isStuck = this.hasEnded || this.held.length > 0 || this.requested.size > 0
     const difference = isStuck ? this.difference() : undefined
-    // The code may be about to request a step that has begun: only then can it be undone.
+    // The code may be about to request a step that is done, or has begun: only then can it be undone.
     const mayHaveBegun = this.isCut && (this.hasEnded || this.frozen)
-    if (difference === undefined && !mayHaveBegun) return "still"
+    const mayBeDone = this.frozen && this.unrequested().length > 0
+    if (difference === undefined && !mayHaveBegun && !mayBeDone) return "still"
     return this.quiet < verdictTurns ? "doubt" : (difference ?? "still")
   }
 

@@ -238,7 +238,7 @@ export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, Lim
           replay.concluded(place, () => settle(stored, sequence))
           replay.deliverSoon(this)
         }
-        replay.rerun(place, { name, kind, canUndo, start: () => live(name, conclude) })
+        if (replay.rerun(place, { name, kind, canUndo, start: () => live(name, conclude) })) this.check()
       } else {
         const start = () => live(name, settle)
         const held = { name, kind, start, canUndo }
