@@ -4,7 +4,7 @@ import type { Page } from "playwright-core"
 import { ControlRoom, queueRow } from "../journeys/fixtures/ControlRoom.js"
 import { button, step, until } from "../journeys/fixtures/OperatorSteps.js"
 import { Browser } from "../support/Browser.js"
-import { countStreams, streamsOf, turn } from "../support/HiddenTab.js"
+import { countStreams, look, streamsOf, turn } from "../support/HiddenTab.js"
 
 /** A browser opens no more connections to a service over HTTP/1.1. */
 const connections = 6
@@ -70,11 +70,11 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const before = yield* step(() => page.title())
         yield* bury("noop_echo")
         // The service counts while a page listens, so the first look may find the counts of the time before.
-        const look = step(async () => {
-          await page.clock.fastForward("01:10")
+        const titleOf = step(async () => {
+          await look(page)
           return page.title()
         })
-        yield* until(look, (title) => title !== before && title.includes("dead"))
+        yield* until(titleOf, (title) => title !== before && title.includes("dead"))
         yield* hasStreams(page, 0)
       })
     )
