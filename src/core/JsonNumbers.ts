@@ -95,7 +95,13 @@ export const lostIn = (json: string): LostNumber | undefined => {
 
 const shown = (text: string) => (text.length > 40 ? `${text.slice(0, 40)}…` : text)
 
-/** The reason for the rejection. The caller puts the field's name in front. */
+/** The reason for the rejection of a filter. As a string, the number would match other jobs. */
+export const reasonInFilter = ({ text }: LostNumber): string =>
+  negativeZero.test(text)
+    ? `contains ${shown(text)}, which PostgreSQL stores as 0. Use 0`
+    : `contains ${shown(text)}, which a 64-bit float cannot hold. Use another field or a smaller number`
+
+/** The reason for the rejection of a value to store. The caller puts the field's name in front. */
 export const reasonOf = ({ text }: LostNumber): string => {
   if (negativeZero.test(text)) return `is ${shown(text)}, which would be stored as 0: send 0, or a string`
   const value = Number(text)

@@ -28,7 +28,7 @@ export const JsonText: Schema.Schema<unknown, string> = Schema.transformOrFail(S
     if (Either.isLeft(parsed)) return Either.left(new ParseResult.Type(ast, text, "must be JSON"))
     const lost = JsonNumbers.lostIn(text)
     if (lost !== undefined) {
-      const issue = new ParseResult.Type(ast, text, JsonNumbers.reasonOf(lost))
+      const issue = new ParseResult.Type(ast, text, JsonNumbers.reasonInFilter(lost))
       const [first, ...rest] = lost.path
       return Either.left(first === undefined ? issue : new ParseResult.Pointer([first, ...rest], text, issue))
     }

@@ -64,8 +64,13 @@ describe("the filter of a job list", () => {
     expect(JobFilter.address("jobs", filter)).toBe(
       `#/jobs?${new URLSearchParams({ payload: filter.payload?.[0] ?? "" })}`
     )
-    expect(() => JobFilter.target(filter)).toThrow("a number that is 9007199254740993")
-    expect(() => JobFilter.kept(filter)).toThrow("a number that is 9007199254740993")
+    const refusal =
+      "The payload filter contains 9007199254740993, which a 64-bit float cannot hold. Use another field or a smaller number."
+    expect(() => JobFilter.target(filter)).toThrow(refusal)
+    expect(() => JobFilter.kept(filter)).toThrow(refusal)
+    expect(() => JobFilter.target({ payload: ['{"id": -0}'] })).toThrow(
+      "The payload filter contains -0, which PostgreSQL stores as 0. Use 0."
+    )
     expect(JobFilter.target({ payload: ['{"b": 9007199254740992, "a": 1.50}'] })).toEqual({
       payload: { a: 1.5, b: 9007199254740992 }
     })

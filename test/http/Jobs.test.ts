@@ -187,7 +187,12 @@ describe.each(backends.slice(0, 1))("on %s, GET /api/v1/jobs with something wron
         ["payload", "payload=%7B", /must be JSON/],
         ["payload", "payload=%22%5Cu0000%22", /NUL/],
         ["payload.id", `payload=${encodeURIComponent('{"id":9007199254740993}')}`, /64-bit float cannot hold/],
-        ["payload", "payload=9007199254740993", /64-bit float cannot hold/],
+        [
+          "payload",
+          "payload=9007199254740993",
+          /^payload contains 9007199254740993, which a 64-bit float cannot hold\. Use another field or a smaller number\.$/
+        ],
+        ["payload", "payload=-0", /^payload contains -0, which PostgreSQL stores as 0\. Use 0\.$/],
         ["kind", "kind=%00", /NUL/],
         ["state", "state=dead&state=asleep", /one of scheduled, retrying/],
         ["state", "state=dead,", /one of scheduled, retrying/],

@@ -2,9 +2,9 @@ import { expect, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { ControlRoom, queueRow } from "../journeys/fixtures/ControlRoom.js"
-import { button, step, until } from "../journeys/fixtures/OperatorSteps.js"
+import { button, query, step, until } from "../journeys/fixtures/OperatorSteps.js"
 import { Browser } from "../support/Browser.js"
-import { countStreams, streamsOf, turn } from "../support/HiddenTab.js"
+import { countStreams, look, streamsOf, turn } from "../support/HiddenTab.js"
 
 /** A browser opens no more connections to a service over HTTP/1.1. */
 const connections = 6
@@ -70,12 +70,61 @@ layer(Layer.merge(Browser.layer, ControlRoom.layer), { excludeTestServices: true
         const before = yield* step(() => page.title())
         yield* bury("noop_echo")
         // The service counts while a page listens, so the first look may find the counts of the time before.
-        const look = step(async () => {
-          await page.clock.fastForward("01:10")
+        const titleOf = step(async () => {
+          await look(page)
           return page.title()
         })
-        yield* until(look, (title) => title !== before && title.includes("dead"))
+        yield* until(titleOf, (title) => title !== before && title.includes("dead"))
         yield* hasStreams(page, 0)
+      })
+    )
+
+    it.scoped("keep in their title that the database is down, and say so when they are shown again", () =>
+      Effect.gen(function* () {
+        const { enter, url } = yield* ControlRoom
+        const page = yield* enter("queues")
+        const hide = step(async () => {
+          await turn(page, "hidden")
+          await page.clock.fastForward("00:30")
+        }).pipe(Effect.zipRight(hasStreams(page, 0)))
+        const isDown = (title: string) => title.includes("database down")
+        const titleOf = step(() => page.title())
+        const hasTitle = (isSo: (title: string) => boolean) =>
+          until(titleOf, isSo).pipe(
+            Effect.timeoutFail({ duration: "20 seconds", onTimeout: () => new Error("the title is wrong") })
+          )
+        yield* step(async () => {
+          await countStreams(page.context())
+          await page.goto(`${url}/ui/`)
+          await button(page, "Live").waitFor()
+          await page.clock.install()
+        })
+        yield* hide
+        expect(isDown(yield* titleOf)).toBe(false)
+        // Heartbeats read the leader. Logins, and so streams, do not.
+        yield* query("alter table nightshift.leader rename to leader_away")
+        yield* step(() => look(page))
+        yield* hasTitle(isDown)
+        yield* step(async () => {
+          await turn(page, "visible")
+          await button(page, "Database down").waitFor()
+          await page.getByRole("alert").getByText("The service is up, its database is not.").waitFor()
+        })
+        yield* hide
+        yield* hasTitle(isDown)
+        yield* query("alter table nightshift.leader_away rename to leader")
+        yield* until(
+          Effect.zipRight(
+            step(() => look(page)),
+            titleOf
+          ),
+          (title) => !isDown(title)
+        )
+        yield* step(async () => {
+          await turn(page, "visible")
+          await button(page, "Live").waitFor()
+        })
+        expect(yield* step(() => page.getByRole("alert").count())).toBe(0)
       })
     )
 

@@ -1,4 +1,4 @@
-import { lostIn, reasonOf } from "../../core/JsonNumbers.js"
+import { lostIn, reasonInFilter } from "../../core/JsonNumbers.js"
 import * as Api from "./Api"
 import { secondsOf } from "./Durations"
 import { instantText, span } from "./parts/Time"
@@ -89,7 +89,7 @@ const sorted = (value: unknown): unknown => {
 const payloadOf = (text: string): unknown => {
   const payload: unknown = JSON.parse(text)
   const lost = lostIn(text)
-  if (lost !== undefined) throw new Error(`The payload filter has a number that ${reasonOf(lost)}.`)
+  if (lost !== undefined) throw new Error(`The payload filter ${reasonInFilter(lost)}.`)
   return payload
 }
 

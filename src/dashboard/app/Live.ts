@@ -214,8 +214,6 @@ const receive = (event: MessageEvent<string>) => {
     ...(warnings === undefined ? {} : { warnings })
   })
   requestReload()
-  // The first event has all that the title shows.
-  if (isHidden) leave()
 }
 
 const receiveHeartbeat = (event: MessageEvent<string>) => {
@@ -225,11 +223,13 @@ const receiveHeartbeat = (event: MessageEvent<string>) => {
   if (database === "down") {
     fail("database")
     heardAt = Date.now()
-    return
+  } else {
+    heard(undefined)
+    if (countedAt !== updates.countedAt) update({ countedAt, measuredAt })
+    if (hadTrouble) requestReload()
   }
-  heard(undefined)
-  if (countedAt !== updates.countedAt) update({ countedAt, measuredAt })
-  if (hadTrouble) requestReload()
+  // The title of the tab has what it shows: the service sends a heartbeat right after the snapshot.
+  if (isHidden) leave()
 }
 
 const merged = (known: ReadonlyArray<Queue>, fresh: ReadonlyArray<Queue>, gone: ReadonlyArray<string>) => {
@@ -287,12 +287,12 @@ export const disconnect = (): void => {
   close()
 }
 
-/** Closes the stream. Without one, the page does not know whether the service responds. */
+/** Closes the stream. The title of the tab keeps the trouble until the next look. */
 const leave = (): void => {
   close()
   clearTimeout(graceTimer)
   graceTimer = undefined
-  update({ link: "connecting", trouble: undefined })
+  update({ link: "connecting" })
 }
 
 whileShown(
