@@ -1,9 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Layer, Option, Schedule } from "effect"
 import type { Client } from "pg"
+import * as LosingProxy from "../support/LosingProxy.js"
 import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
-import { type Answer, backends, layerPostgres, TestServer } from "./TestServer.js"
+import { type Answer, backends, layerPostgres, layerPostgresOver, TestServer } from "./TestServer.js"
 
 const scheduled = Effect.gen(function* () {
   const { admin } = yield* TestServer
@@ -110,5 +111,26 @@ describe("a change that waits for the database until its deadline has passed", (
       expect(yield* cancelling).toMatchObject({ status: 412, json: { error: { tag: "DeadlinePassed" } } })
       expect(yield* state(id)).toBe("scheduled")
     }).pipe(Effect.provide(steppable()))
+  )
+})
+
+/** The connection is lost this many times while it stores the job. That a second loss is answered with 503 shows that the first took place. */
+const losses: ReadonlyArray<readonly [lost: number, status: number, jobs: number]> = [
+  [1, 201, 1],
+  [2, 503, 0]
+]
+
+describe("a change with a deadline that loses its connection before the commit", () => {
+  it.scopedLive.each(losses)("is made again once: lost %i times, status %i", ([lost, status, jobs]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const headers = { "x-deadline": yield* inTenMinutes }
+      const json = { kind: "greet", payload: { name: "Ada Lovelace" } }
+      expect(yield* admin("POST", "/api/v1/jobs", { json, headers })).toMatchObject({ status })
+      const listed = (yield* admin("GET", "/api/v1/jobs")).json as { readonly jobs: ReadonlyArray<unknown> }
+      expect(listed.jobs).toHaveLength(jobs)
+    }).pipe(
+      Effect.provide(layerPostgresOver(TestDatabase.layerBehind((url) => LosingProxy.open(url, "Ada Lovelace", lost))))
+    )
   )
 })
