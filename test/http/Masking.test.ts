@@ -96,6 +96,13 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
         expect(seen.text, place).toContain("password=[masked]")
         expect(seen.text, place).not.toContain("hunter-two")
       }
+      // The filter of a group has the shape of its errors. With masked text in it, it would match no job.
+      expect((yield* admin("GET", "/api/v1/jobs/groups")).json).toMatchObject({
+        groups: [{ filter: { kind: "greet", shape: "login refused: password=hunter-two" } }]
+      })
+      expect((yield* viewer("GET", "/api/v1/jobs/groups")).json).toMatchObject({
+        groups: [{ shape: "login refused: password=[masked]", filter: null }]
+      })
       // All callers of a cell share its figures.
       const cell = yield* admin("GET", "/api/v1/cell")
       expect(cell.text).toContain("password=[masked]")
