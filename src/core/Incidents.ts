@@ -34,7 +34,8 @@ export interface DeadGroup {
   readonly firstAt: string
   readonly lastAt: string
   readonly recent: ReadonlyArray<number>
-  readonly filter: Readonly<Record<string, unknown>>
+  /** Null if a part of the shape is hidden. */
+  readonly filter: Readonly<Record<string, unknown>> | null
 }
 
 interface Uploads {
@@ -141,7 +142,7 @@ const ofGroups = (groups: ReadonlyArray<DeadGroup>, isFloor: boolean, now: numbe
       // Each point of `recent` ends now or two minutes later than the next.
       trend: { label: "Deaths", values: recent, growth: growthOf(recent, 120, 120) },
       text: `${brief(count)}${isFloor ? "+" : ""} ${kind} ${count === 1 ? "job" : "jobs"} ${how}${shape === "" ? "." : `: ${shape}`}`,
-      place: { filter },
+      place: filter === null ? { page: "dead", query: { kind } } : { filter },
       severity: "failing",
       jobs: count,
       age: 0

@@ -98,7 +98,7 @@ export class AskInterrupted extends Expected<AskInterrupted>(503, {
   override get answer(): Answer {
     return {
       ...AskInterrupted.answer,
-      message: `The database failed before execution "${this.execution}" answered the ask "${this.name}". The ask may be stored: ask again with the id "${this.id}" to get its answer without asking twice.`
+      message: `The database failed before execution "${this.execution}" answered the ask "${this.name}". The ask may be stored. Repeat the request with the id "${this.id}" to get the answer; the handler runs at most once.`
     }
   }
 }

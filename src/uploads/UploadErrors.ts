@@ -75,6 +75,6 @@ export class UploadNotFound extends Expected<UploadNotFound>(404)("UploadNotFoun
 /** The draft expired before its content was complete, and the sweeper deleted it; or the database lost a part of it in a crash. */
 export class DraftLost extends Expected<DraftLost>(408)("DraftLost", {}) {
   override get message(): string {
-    return "The upload took too long, or the database crashed meanwhile, and its files were discarded. Send them again."
+    return "The upload took too long or the database crashed during it, so its files were discarded. Send them again."
   }
 }

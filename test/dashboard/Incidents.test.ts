@@ -66,6 +66,11 @@ describe("incidents", () => {
     expect(textsOf({ groups, sampled: true })).toEqual(["9,900+ mail jobs died (exhausted): no answer"])
   })
 
+  it("link to the dead jobs of a kind if the filter of the group is hidden", () => {
+    const [incident] = Incidents.of({ groups: [{ ...died, filter: null }] }, 1_000)
+    expect(incident).toMatchObject({ text: "3 mail jobs died (exhausted): no answer", href: "#/dead?kind=mail" })
+  })
+
   it("name a queue that is alone, and link to it", () => {
     const [incident] = Incidents.of({ queues: [queue("mail", exact(1))], warnings: [unserved("mail")] }, 0)
     expect(incident).toMatchObject({ text: "Queue mail has no worker: 1 job due, oldest 2 h.", href: "#/queues/mail" })

@@ -1,7 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Clock, Effect, Fiber, Layer, Option, Schedule } from "effect"
+import type { Client } from "pg"
+import * as LosingProxy from "../support/LosingProxy.js"
+import * as SteppableClock from "../support/SteppableClock.js"
 import * as TestDatabase from "../support/TestDatabase.js"
-import { backends, layerPostgres, TestServer } from "./TestServer.js"
+import { type Answer, backends, layerPostgres, layerPostgresOver, TestServer } from "./TestServer.js"
 
 const scheduled = Effect.gen(function* () {
   const { admin } = yield* TestServer
@@ -49,6 +52,28 @@ const stored: ReadonlyArray<readonly [path: string, json: object, table: string,
   ["endpoints/send", { type: "paid", data: {} }, "job", "jobs"]
 ]
 
+/** On PostgreSQL, with a clock that stands still until the test moves it. */
+const steppable = () => Layer.provideMerge(layerPostgres(), SteppableClock.layer)
+
+const inTenMinutes = Effect.map(Clock.currentTimeMillis, (now) => new Date(now + 600_000).toISOString())
+
+/** Moves the clock past the deadline of a request, once it waits for a lock. */
+const delayed = (request: Fiber.Fiber<Answer>, other: Client) =>
+  Effect.gen(function* () {
+    const waiting = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    const isWaiting = Effect.map(
+      Effect.promise(() => other.query(waiting)),
+      ({ rowCount }) => (rowCount ?? 0) > 0
+    )
+    const hasEnded = Effect.map(Fiber.poll(request), Option.isSome)
+    yield* Effect.repeat(
+      Effect.zipWith(isWaiting, hasEnded, (waits, ended) => waits || ended),
+      { until: (done) => done, schedule: Schedule.spaced("20 millis") }
+    )
+    expect(Option.getOrUndefined(yield* Fiber.poll(request)), "the end of a request that did not wait").toBeUndefined()
+    yield* SteppableClock.advance("11 minutes")
+  })
+
 describe("a change that waits for the database until its deadline has passed", () => {
   it.scopedLive.each(stored)("stores nothing with POST /api/v1/%s", ([path, json, table, list]) =>
     Effect.gen(function* () {
@@ -59,26 +84,18 @@ describe("a change that waits for the database until its deadline has passed", (
       const query = (text: string) => Effect.promise(() => other.query(text))
       yield* query("begin")
       yield* query(`lock table nightshift.${table} in share mode`)
-      const deadline = Date.now() + 300
-      const headers = { "x-deadline": new Date(deadline).toISOString() }
+      const headers = { "x-deadline": yield* inTenMinutes }
       const storing = yield* Effect.fork(admin("POST", `/api/v1/${path}`, { json, headers }))
-      // The change has begun before its deadline.
-      yield* Effect.repeat(
-        query("select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"),
-        {
-          until: ({ rowCount }) => (rowCount ?? 0) > 0
-        }
-      )
-      yield* Effect.repeat(query("select pg_sleep(0.05)"), { until: () => Date.now() > deadline })
+      yield* delayed(storing, other)
       yield* query("rollback")
       expect(yield* storing).toMatchObject({ status: 412, json: { error: { tag: "DeadlinePassed" } } })
       expect((yield* admin("GET", `/api/v1/${list}`)).text).toBe(before)
-      const late = new Date(Date.now() + 600_000).toISOString()
-      expect(yield* admin("POST", `/api/v1/${path}`, { json, headers: { "x-deadline": late } })).toMatchObject({
+      const later = { "x-deadline": yield* inTenMinutes }
+      expect(yield* admin("POST", `/api/v1/${path}`, { json, headers: later })).toMatchObject({
         status: 201
       })
       expect((yield* admin("GET", `/api/v1/${list}`)).text).not.toBe(before)
-    }).pipe(Effect.provide(layerPostgres()))
+    }).pipe(Effect.provide(steppable()))
   )
 
   it.scopedLive("is rolled back", () =>
@@ -88,19 +105,32 @@ describe("a change that waits for the database until its deadline has passed", (
       const query = (text: string) => Effect.promise(() => other.query(text))
       yield* query("begin")
       yield* query(`select from nightshift.job where id = '${id}' for update`)
-      const deadline = Date.now() + 300
-      const cancelling = yield* Effect.fork(cancel(id, new Date(deadline).toISOString()))
-      // The change has begun before its deadline.
-      yield* Effect.repeat(
-        query("select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"),
-        {
-          until: ({ rowCount }) => (rowCount ?? 0) > 0
-        }
-      )
-      yield* Effect.repeat(query("select pg_sleep(0.05)"), { until: () => Date.now() > deadline })
+      const cancelling = yield* Effect.fork(cancel(id, yield* inTenMinutes))
+      yield* delayed(cancelling, other)
       yield* query("rollback")
       expect(yield* cancelling).toMatchObject({ status: 412, json: { error: { tag: "DeadlinePassed" } } })
       expect(yield* state(id)).toBe("scheduled")
-    }).pipe(Effect.provide(layerPostgres()))
+    }).pipe(Effect.provide(steppable()))
+  )
+})
+
+/** The connection is lost this many times while it stores the job. That a second loss is answered with 503 shows that the first took place. */
+const losses: ReadonlyArray<readonly [lost: number, status: number, jobs: number]> = [
+  [1, 201, 1],
+  [2, 503, 0]
+]
+
+describe("a change with a deadline that loses its connection before the commit", () => {
+  it.scopedLive.each(losses)("is made again once: lost %i times, status %i", ([lost, status, jobs]) =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const headers = { "x-deadline": yield* inTenMinutes }
+      const json = { kind: "greet", payload: { name: "Ada Lovelace" } }
+      expect(yield* admin("POST", "/api/v1/jobs", { json, headers })).toMatchObject({ status })
+      const listed = (yield* admin("GET", "/api/v1/jobs")).json as { readonly jobs: ReadonlyArray<unknown> }
+      expect(listed.jobs).toHaveLength(jobs)
+    }).pipe(
+      Effect.provide(layerPostgresOver(TestDatabase.layerBehind((url) => LosingProxy.open(url, "Ada Lovelace", lost))))
+    )
   )
 })

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Logger, Schema } from "effect"
+import { Effect, Logger, Option, Schema } from "effect"
 import { PodId } from "../../src/core/Ids.js"
 import { End } from "../../src/queue/AttemptEnd.js"
+import { Operations } from "../../src/queue/admin/Operations.js"
 import { Queue } from "../../src/queue/Queue.js"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as LogLine from "../../src/telemetry/LogLine.js"
@@ -95,6 +96,13 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
         expect(seen.text, place).toContain("password=[masked]")
         expect(seen.text, place).not.toContain("hunter-two")
       }
+      // The filter of a group has the shape of its errors. With masked text in it, it would match no job.
+      expect((yield* admin("GET", "/api/v1/jobs/groups")).json).toMatchObject({
+        groups: [{ filter: { kind: "greet", shape: "login refused: password=hunter-two" } }]
+      })
+      expect((yield* viewer("GET", "/api/v1/jobs/groups")).json).toMatchObject({
+        groups: [{ shape: "login refused: password=[masked]", filter: null }]
+      })
       // All callers of a cell share its figures.
       const cell = yield* admin("GET", "/api/v1/cell")
       expect(cell.text).toContain("password=[masked]")
@@ -156,6 +164,79 @@ describe("fields named in NIGHTSHIFT_MASK", () => {
         })
       )
     )
+  )
+
+  it.scopedLive("are hidden from viewers in the errors of steps that failed", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* TestServer
+      const workflows = yield* Workflows
+      const queue = yield* Queue
+      const started = { workflow: "greet", key: "Ada", payload }
+      expect((yield* admin("POST", "/api/v1/workflows", { json: started })).status).toBe(201)
+      const pod = Schema.decodeSync(PodId)("0198c0de-0000-7000-8000-000000000001")
+      const [run] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+      if (run === undefined) return yield* Effect.dieMessage("the execution was not claimed")
+      const failures = [{ position: 0, error: "login refused: password=hunter-three" }]
+      yield* workflows.record(run, {
+        name: "charge",
+        kind: "run",
+        attempt: 1,
+        sequence: 1,
+        outcome: "failed",
+        exit: { error: { name: "Error", message: 'password=hunter-two, actual "ada@example.org"', failures } },
+        startedAt: 0
+      })
+      const path = `/api/v1/workflows/${encodeURIComponent("greet/Ada")}`
+      const seen = yield* viewer("GET", path)
+      expect(seen).toMatchObject({
+        json: {
+          steps: [
+            {
+              exit: {
+                error: {
+                  name: "Error",
+                  message: 'password=[masked], actual "[masked]"',
+                  failures: [{ position: 0, error: "login refused: password=[masked]" }]
+                }
+              }
+            }
+          ]
+        }
+      })
+      expect(seen.text).not.toMatch(/hunter|ada@example/)
+      expect((yield* admin("GET", path)).text).toMatch(/hunter-two.*hunter-three/)
+    }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
+  )
+
+  it.scopedLive("are hidden from viewers in what bulk actions quote of a job", () =>
+    Effect.gen(function* () {
+      const { admin, viewer } = yield* TestServer
+      const queue = yield* Queue
+      const operations = yield* Operations
+      const { id } = JSON.parse((yield* admin("POST", "/api/v1/jobs", { json: { kind: "greet", payload } })).text)
+      const pod = Schema.decodeSync(PodId)("0198c0de-0000-7000-8000-000000000001")
+      const dies = Effect.gen(function* () {
+        const [job] = yield* queue.claim({ queue: "mail", pod, limit: 1 })
+        const error = "login refused: password=hunter-two"
+        const end = End.Dead({ error, counted: true, reason: "rejected", remember: "failed" })
+        yield* queue.finalize([{ id, lease: job?.lease as never, end, queue: "mail", key: undefined }])
+      })
+      yield* dies
+      const json = { action: "requeue", filter: { kind: "greet", state: "dead" }, rehearse: 1 }
+      const { operation } = JSON.parse((yield* admin("POST", "/api/v1/jobs/bulk", { json })).text)
+      const carryOut: Effect.Effect<void, unknown> = Effect.flatMap(operations.step(), (went) =>
+        Option.isSome(went) ? carryOut : Effect.void
+      )
+      yield* carryOut
+      yield* dies
+      yield* carryOut
+      for (const place of ["operations", `operations/${operation}`, "actions"].map((place) => `/api/v1/${place}`)) {
+        expect((yield* admin("GET", place)).text, place).toContain("password=hunter-two")
+        const seen = yield* viewer("GET", place)
+        expect(seen.text, place).toContain("rehearsed jobs failed again: login refused: password=[masked]")
+        expect(seen.text, place).not.toContain("hunter")
+      }
+    }).pipe(Effect.provide(layer({ mask: ["password", "email"] })))
   )
 
   it.scopedLive("cannot be discovered by viewers through searches", () =>

@@ -277,14 +277,15 @@ const memory = Layer.merge(SchedulesMemory.layer, RateLimitsMemory.layer).pipe(
 /** Everything but uploads, in memory. */
 export const portsMemory = Layer.mergeAll(memory, ClusterMemory.layer, MeasuresMemory.layer, AccessMemory.layer)
 
+const portsOver = (database: typeof TestDatabase.layer) =>
+  Layer.mergeAll(SchedulesPg.layer, ClusterPg.layer, RateLimitsPg.layer, HistoryPg.layer, AccessPg.layer).pipe(
+    Layer.provideMerge(QueuePg.layer),
+    Layer.provide(Listener.layerPolling),
+    Layer.provideMerge(database)
+  )
+
 /** Everything but uploads, on its own database. */
-export const portsPostgres = Layer.mergeAll(
-  SchedulesPg.layer,
-  ClusterPg.layer,
-  RateLimitsPg.layer,
-  HistoryPg.layer,
-  AccessPg.layer
-).pipe(Layer.provideMerge(QueuePg.layer), Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
+export const portsPostgres = portsOver(TestDatabase.layer)
 
 /** On a queue in memory. */
 export const layer = (config: Configs = {}) => layerOver(memory, config)
@@ -292,6 +293,9 @@ export const layer = (config: Configs = {}) => layerOver(memory, config)
 /** On PostgreSQL. */
 export const layerPostgres = (config: Configs = {}, hooks: Hooks<Ports | Metrics | ServerConfig> = noHooks) =>
   layerOverAll(portsPostgres, behind, config, hooks)
+
+/** On a database of the test's choice. */
+export const layerPostgresOver = (database: typeof TestDatabase.layer) => layerOverAll(portsOver(database), behind)
 
 /** On PostgreSQL, with an audit of the test's choice. */
 export const layerPostgresWith = (audit: Layer.Layer<Audit, never, Audit>) =>

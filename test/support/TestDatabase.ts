@@ -97,6 +97,10 @@ const over = (url: Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
 export const layerEmpty = over(empty)
 export const layer = over(migrated)
 
+/** Behind a proxy, such as one of `LosingProxy`. */
+export const layerBehind = (proxy: (url: Redacted.Redacted) => Effect.Effect<Redacted.Redacted, never, Scope.Scope>) =>
+  over(Effect.flatMap(migrated, proxy))
+
 /** A separate connection, like another process's. */
 export const connection: Effect.Effect<pg.Client, never, DatabaseUrl | Scope.Scope> = Effect.gen(function* () {
   const url = yield* DatabaseUrl

@@ -195,7 +195,7 @@ const deadGroups = Tool.tool(
       data: shown
         .map(
           ({ count, filter, firstAt, lastAt, sample }) =>
-            `- ${counted(count, "job")}, first ${when(firstAt, now())}, last ${when(lastAt, now())}, as ${sample.id}${sample.error === null ? "" : `: ${firstLine(sample.error)}`}\n  filter ${json(filter)}`
+            `- ${counted(count, "job")}, first ${when(firstAt, now())}, last ${when(lastAt, now())}, as ${sample.id}${sample.error === null ? "" : `: ${firstLine(sample.error)}`}\n  ${filter === null ? "no filter, because NIGHTSHIFT_MASK hides a part of the error" : `filter ${json(filter)}`}`
         )
         .join("\n"),
       next:

@@ -13,11 +13,14 @@ import { brief, type DeadGroup as Group } from "./Views"
 /** Causes that are always shown: the list of jobs is below them. */
 const alwaysShown = 8
 
-/** The count, linked to the list of these jobs. A URL filter cannot express "no error", so that group has no link. */
+/**
+ * The count, linked to the list of these jobs. A URL filter cannot express "no error", so that group has no link, and
+ * neither has one whose filter is hidden.
+ */
 const Count = ({ of: { count, filter, shape }, sampled }: { readonly of: Group; readonly sampled: boolean }) => {
-  const { state: _, ...rest } = JobFilter.ofJson(filter)
   const text = `${brief(count)}${sampled ? "+" : ""}`
-  if (shape === "") return <>{text}</>
+  if (shape === "" || filter === null) return <>{text}</>
+  const { state: _, ...rest } = JobFilter.ofJson(filter)
   return (
     <a href={JobFilter.address("dead", rest)} title="Show these jobs">
       {text} <span class="visually-hidden">jobs</span>
@@ -62,9 +65,11 @@ const GroupTable = (props: {
           </td>
           {onAsk === undefined ? null : (
             <td class="act">
-              <button type="button" onClick={() => onAsk(group)}>
-                Requeue all
-              </button>
+              {group.filter === null ? null : (
+                <button type="button" onClick={() => onAsk(group)}>
+                  Requeue all
+                </button>
+              )}
             </td>
           )}
         </tr>
@@ -106,7 +111,7 @@ export const DeadGroups = ({ onDone, pulse }: { readonly onDone: () => void; rea
         </Card>
       )}
       {/* Keep the dialog until it has reported its result, even if the last group is gone by then. */}
-      {asked === undefined ? null : (
+      {asked === undefined || asked.filter === null ? null : (
         <BulkAct
           act="requeue"
           target={{ filter: asked.filter }}

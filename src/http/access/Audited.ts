@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { Audit } from "../../access/Audit.js"
-import { type DatabaseError, DatabaseUnavailable, isContention } from "../../database/DatabaseError.js"
+import { type DatabaseError, DatabaseUnavailable } from "../../database/DatabaseError.js"
 import { Transactions } from "../../queue/Transactions.js"
 import type { DeadlinePassed } from "../RequestErrors.js"
 import { Caller } from "./Caller.js"
@@ -25,10 +25,6 @@ export type Audited = <A>(
   seen?: (result: A) => Seen
 ) => <E, R>(change: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatabaseError | DeadlinePassed, R>
 
-/** Whether the change was rolled back because of a concurrent one: a deadlock, a serialization failure or a lock timeout. */
-const isTransient = (error: unknown): boolean =>
-  isContention(error) || (error instanceof DatabaseUnavailable && error.sqlState === "55P03")
-
 /**
  * Reads what the response to a committed change shows. If the read fails, the error must not say that nothing was
  * changed: the caller would repeat the change.
@@ -44,17 +40,14 @@ export const make: Effect.Effect<Audited, never, Audit | Transactions> = Effect.
   const transactions = yield* Transactions
   return <A>(act: string, target: string | ((result: A) => string), seen: (result: A) => Seen = () => ({})) =>
     <E, R>(change: Effect.Effect<A, E, R>): Effect.Effect<A, E | DatabaseError | DeadlinePassed, R> =>
-      transactions
-        .run(
-          Effect.gen(function* () {
-            const { reason, who } = yield* Caller
-            const result = yield* change
-            const named = typeof target === "string" ? target : target(result)
-            yield* audit.record({ who, act, target: named, reason, ...seen(result) })
-            // A change that took too long is rolled back: the caller no longer expects it.
-            yield* Deadline.check
-            return result
-          })
-        )
-        .pipe(Effect.retry({ times: 2, while: isTransient }))
+      Deadline.inTransaction(
+        transactions,
+        Effect.gen(function* () {
+          const { reason, who } = yield* Caller
+          const result = yield* change
+          const named = typeof target === "string" ? target : target(result)
+          yield* audit.record({ who, act, target: named, reason, ...seen(result) })
+          return result
+        })
+      )
 })

@@ -5,7 +5,9 @@ import { Clock, Duration, Effect, type Layer, Schema } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { Operations } from "../../queue/admin/Operations.js"
 import { JobAdmin, undoFor } from "../../queue/JobAdmin.js"
+import type { AccessConfig } from "../access/AccessConfig.js"
 import { Caller, seesAll } from "../access/Caller.js"
+import * as Masked from "../access/Masked.js"
 import { about, apiOf, pageLimits, pageQuery } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import * as WireText from "../WireText.js"
@@ -53,15 +55,23 @@ export const group = HttpApiGroup.make("actions").add(
     )
 )
 
+/** The action as viewers may see it: an incident or a bulk action may quote the error of a job. */
+const hidden = (action: typeof ActionView.Type, { text }: Masked.Mask): typeof ActionView.Type => ({
+  ...action,
+  text: text(action.text, undefined) ?? "",
+  error: text(action.error, undefined)
+})
+
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "actions">,
   never,
-  Audit | Operations | JobAdmin
+  Audit | Operations | JobAdmin | AccessConfig
 > = HttpApiBuilder.group(apiOf(group), "actions", (handlers) =>
   Effect.gen(function* () {
     const audit = yield* Audit
     const operations = yield* Operations
     const jobAdmin = yield* JobAdmin
+    const masked = yield* Masked.make
 
     return handlers.handle("list", ({ urlParams: { limit = pageLimits.default } }) =>
       Effect.gen(function* () {
@@ -82,21 +92,13 @@ export const layer: Layer.Layer<
         }
         const isShown = seesAll(yield* Caller)
         const shown = entries.filter(RecentActions.isShown).slice(0, limit)
-        return {
-          actions: shown.map((entry) => {
-            const { undo, ...action } = RecentActions.of(entry, known)
-            return {
-              ...action,
-              undo:
-                undo === undefined
-                  ? null
-                  : {
-                      until: Instant.format(entry.at + Duration.toMillis(undoFor)),
-                      request: isShown ? undo : null
-                    }
-            }
-          })
-        }
+        const actions = yield* Effect.forEach(shown, (entry) => {
+          const { undo, ...action } = RecentActions.of(entry, known)
+          const until = Instant.format(entry.at + Duration.toMillis(undoFor))
+          const undoing = undo === undefined ? null : { until, request: isShown ? undo : null }
+          return masked.view({ ...action, undo: undoing }, hidden)
+        })
+        return { actions }
       })
     )
   })

@@ -162,11 +162,7 @@ export const layer: Layer.Layer<
     const { listed } = JobView.maskedBy(masked)
     const audited = yield* Audited.make
 
-    const shown = (operation: Operation) =>
-      Effect.map(
-        operation.filter === undefined ? Effect.succeed(null) : masked.json(JobsFilter.view(operation.filter)),
-        (filter) => OperationView.of(operation, filter)
-      )
+    const shown = (operation: Operation) => masked.view(OperationView.of(operation), OperationView.hidden)
 
     const preview = ({ action, countTo }: BulkRequest, target: Target) =>
       Effect.gen(function* () {

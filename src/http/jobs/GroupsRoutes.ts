@@ -27,9 +27,12 @@ export const GroupView = Schema.Struct({
   }),
   sample: Schema.Struct({ id: JobId, error: Schema.NullOr(Schema.String) }),
   filter: Schema.Unknown.annotations({
-    description: "Filter that matches these jobs, for a list or a bulk action."
+    description:
+      "Filter that matches these jobs, for a list or a bulk action; null for callers from whom `NIGHTSHIFT_MASK` hides a part of the shape."
   })
 }).annotations({ identifier: "DeadGroup" })
+
+type GroupView = typeof GroupView.Type
 
 const GroupsView = Schema.Struct({
   groups: Schema.Array(GroupView),
@@ -57,20 +60,22 @@ export const group = HttpApiGroup.make("groups").add(
 
 const fieldsOf = ResponseFields.of(GroupView)
 
-export const viewOf = (queue?: string) => (dead: DeadGroup) => {
-  const { reason, kind, sample, shape } = dead
-  return {
-    ...fieldsOf(dead),
-    sample: { id: sample.id, error: sample.error ?? null },
-    filter: { ...(queue === undefined ? {} : { queue }), kind, state: "dead", reason, shape }
+export const viewOf =
+  (queue?: string) =>
+  (dead: DeadGroup): GroupView => {
+    const { reason, kind, sample, shape } = dead
+    return {
+      ...fieldsOf(dead),
+      sample: { id: sample.id, error: sample.error ?? null },
+      filter: { ...(queue === undefined ? {} : { queue }), kind, state: "dead", reason, shape }
+    }
   }
-}
 
-/** The group as viewers may see it. */
-export const hidden = (view: ReturnType<ReturnType<typeof viewOf>>, { text }: Mask) => {
+/** The group as viewers may see it. A filter with a masked shape would match no job, and one without it too many. */
+export const hidden = (view: GroupView, { text }: Mask): GroupView => {
   const shape = text(view.shape, undefined) ?? ""
   const sample = { ...view.sample, error: text(view.sample.error, undefined) }
-  return { ...view, shape, sample, filter: { ...view.filter, shape } }
+  return { ...view, shape, sample, filter: shape === view.shape ? view.filter : null }
 }
 
 export const layer: Layer.Layer<

@@ -1,7 +1,9 @@
 import { Schema } from "effect"
 import { type Operation, OperationAction, OperationStatus } from "../../queue/admin/Operations.js"
+import type { Mask } from "../access/Masked.js"
 import * as Instant from "../Instant.js"
 import * as ResponseFields from "../ResponseFields.js"
+import * as JobsFilter from "./JobsFilter.js"
 
 /** A count; a lower bound if it is not exact. */
 export const Total = Schema.Struct({ count: Schema.Int, exact: Schema.Boolean })
@@ -40,5 +42,14 @@ export type OperationView = typeof OperationView.Type
 
 const fieldsOf = ResponseFields.of(OperationView)
 
-/** `filter` is that of the operation as the caller may see it. */
-export const of = (operation: Operation, filter: unknown): OperationView => ({ ...fieldsOf(operation), filter })
+export const of = (operation: Operation): OperationView => ({
+  ...fieldsOf(operation),
+  filter: operation.filter === undefined ? null : JobsFilter.view(operation.filter)
+})
+
+/** The operation as viewers may see it. Its error may quote that of a rehearsed job. */
+export const hidden = (view: OperationView, { json, text }: Mask): OperationView => ({
+  ...view,
+  filter: json(view.filter),
+  error: text(view.error, view.filter)
+})

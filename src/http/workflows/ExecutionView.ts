@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Predicate, Record, Schema } from "effect"
 import { withoutTrace } from "../../core/ErrorText.js"
 import { JobId } from "../../core/Ids.js"
 import { showable } from "../../core/Storable.js"
@@ -269,10 +269,23 @@ const hiddenSummary = <A extends ExecutionSummaryView>(view: A, mask: Mask): A =
   lastError: mask.text(view.lastError, view.payload)
 })
 
+/** Masks an error whose texts may be in the fields of objects, such as those of the children that failed. */
+const hiddenError = (error: unknown, payload: unknown, mask: Mask): unknown => {
+  if (typeof error === "string") return mask.text(error, payload)
+  if (Array.isArray(error)) return error.map((each) => hiddenError(each, payload, mask))
+  return Predicate.isRecord(error) ? Record.map(error, (each) => hiddenError(each, payload, mask)) : error
+}
+
+/** A step that failed has an `error`, and may have the `issues` of a value that was refused. Both may quote the payload. */
+const hiddenExit = (exit: unknown, payload: unknown, mask: Mask): unknown => {
+  const hidden = mask.json(exit)
+  return Predicate.hasProperty(hidden, "error") ? hiddenError(hidden, payload, mask) : hidden
+}
+
 const hidden = (view: ExecutionView, mask: Mask): ExecutionView => ({
   ...hiddenSummary(view, mask),
   values: mask.json(view.values) as ExecutionView["values"],
-  steps: view.steps.map((step) => ({ ...step, exit: mask.json(step.exit) })),
+  steps: view.steps.map((step) => ({ ...step, exit: hiddenExit(step.exit, view.payload, mask) })),
   deferreds: view.deferreds.map(hiddenWait(mask)),
   heartbeats: view.heartbeats.map((beat) => ({ ...beat, details: mask.json(beat.details) })),
   children: view.children.map((child) => ({ ...child, lastError: mask.text(child.lastError, view.payload) }))
