@@ -51,8 +51,8 @@ export const open = (target: Redacted.Redacted, word: string, times = Number.POS
   })
 }
 
-/** What happens to the reply to a message: `lose` closes its connection, `die` closes all and refuses new ones. */
-type Fate = "pass" | "lose" | "hold" | "die"
+/** What happens to a message: with `hold` its reply waits for `release`; `die` closes all connections and refuses new ones. */
+type Fate = "pass" | "hold" | "die"
 
 /** A server that can go away. */
 export interface Mortal {
@@ -93,7 +93,6 @@ export const mortal = (
         const fate = met < fates.length && bytes.includes(word) ? fates[met++] : "pass"
         holds = fate === "hold"
         server.write(bytes)
-        if (fate === "lose") client.destroy()
         if (fate === "die") die()
       })
     })
