@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer } from "effect"
+import { ConfigProvider, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
 import { Database } from "../../src/database/Database.js"
 import { DatabaseConfig } from "../../src/database/DatabaseConfig.js"
 import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
@@ -31,6 +31,22 @@ const open = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     yield* Deferred.await(done)
     return Effect.zipRight(Deferred.succeed(ended, undefined), Fiber.join(running))
   })
+
+/** Another process on the test's database, whose messages contain the statements. */
+const over = (url: Redacted.Redacted) =>
+  QueuePg.layer.pipe(
+    Layer.provide(Listener.layerPolling),
+    Layer.provideMerge(Database.layer),
+    Layer.provide(DatabaseUrl.layerOf(url)),
+    Layer.provide(DatabaseConfig.layer),
+    Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_PREPARE", "false"]]))))
+  )
+
+const mayBePublished = {
+  _tag: "DatabaseUnavailable",
+  nothingWritten: false,
+  answer: { status: 503, message: expect.stringContaining("may have been made") }
+}
 
 layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurrency", (it) => {
   for (const [change, before, after] of [
@@ -227,4 +243,19 @@ layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurr
       }).pipe(Effect.provide(throughProxy))
     })
   )
+
+  for (const count of [1, 2])
+    it.scoped(`may be published if the reply to the publish of ${count} was lost and the retry finds no server`, () =>
+      Effect.gen(function* () {
+        const { url } = yield* LosingProxy.mortal(yield* DatabaseUrl, "publish_events", "die")
+        const name = `lost.in.outage.${count}`
+        const all = Array.from({ length: count }, () => ({ name, data: 1 }))
+        const publish = Effect.flatMap(Events, (events) => events.publish(all))
+        expect(yield* Effect.flip(publish).pipe(Effect.provide(over(url)))).toMatchObject(mayBePublished)
+        const { sql } = yield* Database
+        const stored = sql`select from nightshift.event where name = ${name}`
+        const rows = yield* Effect.repeat(stored, { until: (rows) => rows.length > 0 })
+        expect(rows).toHaveLength(count)
+      })
+    )
 })

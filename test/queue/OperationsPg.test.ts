@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer, Option } from "effect"
+import pg from "pg"
+import { vi } from "vitest"
 import { type JobId, makeGenerator } from "../../src/core/Ids.js"
 import { never } from "../../src/core/Suspension.js"
 import { Database } from "../../src/database/Database.js"
@@ -150,6 +152,32 @@ describe("operations on PostgreSQL", () => {
           expect(yield* operations.get(again.id)).toMatchObject({ status: "done", done: 1, skipped: {} })
         }).pipe(Effect.provide(layer))
     )
+
+  it.scopedLive("process hundreds of jobs beside a locked tree with a few statements", () =>
+    Effect.gen(function* () {
+      const tree = yield* startTree("tree")
+      yield* (yield* Workflows).cancel("tree", { now: true })
+      const plain = yield* fill(300, "dead")
+      const other = yield* TestDatabase.connection
+      yield* Effect.promise(() => other.query("begin"))
+      const { rowCount } = yield* Effect.promise(() =>
+        other.query("select from nightshift.job where id = $1 for update", [tree.child])
+      )
+      expect(rowCount).toBe(1)
+      const operations = yield* Operations
+      const ids = [tree.id, ...plain.map(({ id }) => id)]
+      const { id } = yield* operations.begin({ action: "requeue", who: "test", target: { ids } })
+      const query = yield* Effect.acquireRelease(
+        Effect.sync(() => vi.spyOn(pg.Query.prototype as pg.Query & { readonly submit: () => void }, "submit")),
+        (spy) => Effect.sync(() => spy.mockRestore())
+      )
+      yield* drain
+      const statements = query.mock.calls.length
+      expect(yield* operations.get(id)).toMatchObject({ status: "done", done: 300, skipped: { locked: 1 } })
+      expect(statements).toBeGreaterThan(0)
+      expect(statements).toBeLessThan(200)
+    }).pipe(Effect.provide(layer))
+  )
 
   it.scopedLive("skip a job whose key is taken concurrently, and process the rest", () =>
     Effect.gen(function* () {

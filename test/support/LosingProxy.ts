@@ -51,6 +51,63 @@ export const open = (target: Redacted.Redacted, word: string, times = Number.POS
   })
 }
 
+/** What happens to a message: with `hold` its reply waits for `release`; `die` closes all connections and refuses new ones. */
+type Fate = "pass" | "hold" | "die"
+
+/** A server that can go away. */
+export interface Mortal {
+  readonly url: Redacted.Redacted
+  /** How many of the fates no message has had yet. */
+  readonly left: () => number
+  /** Whether the reply to a message with the fate `hold` has arrived. */
+  readonly isHeld: () => boolean
+  /** Forwards the held reply. */
+  readonly release: Effect.Effect<void>
+  readonly die: Effect.Effect<void>
+}
+
+/** The messages that have the word get the fates, in order. All messages arrive, until it dies. */
+export const mortal = (
+  target: Redacted.Redacted,
+  word: string,
+  ...fates: ReadonlyArray<Fate>
+): Effect.Effect<Mortal, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const clients = new Set<Socket>()
+    let [met, isDead, isReleased] = [0, false, false]
+    const held: Array<() => void> = []
+    const die = () => {
+      isDead = true
+      for (const client of clients) client.destroy()
+    }
+    const url = yield* listen(target, (client, server) => {
+      if (isDead) return void client.destroy()
+      clients.add(client)
+      let holds = false
+      server.on("data", (bytes) => {
+        if (holds && !isReleased) held.push(() => void client.write(bytes))
+        else client.write(bytes)
+      })
+      client.on("close", () => server.end())
+      client.on("data", (bytes) => {
+        const fate = met < fates.length && bytes.includes(word) ? fates[met++] : "pass"
+        holds = fate === "hold"
+        server.write(bytes)
+        if (fate === "die") die()
+      })
+    })
+    return {
+      url,
+      left: () => fates.length - met,
+      isHeld: () => held.length > 0,
+      release: Effect.sync(() => {
+        isReleased = true
+        for (const write of held) write()
+      }),
+      die: Effect.sync(die)
+    }
+  })
+
 /** A middlebox that can drop connections silently: it stops forwarding and closes none. */
 export interface Stalling {
   readonly url: Redacted.Redacted

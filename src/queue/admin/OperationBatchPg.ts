@@ -15,7 +15,7 @@ import { type Action, batchLimits } from "./Operations.js"
 import * as Rehearsal from "./Rehearsal.js"
 import * as RestorePg from "./RestorePg.js"
 
-/** Lock wait of a batch: for all of its jobs together, and for each job, or each tree, when they run one by one. */
+/** Lock wait of a batch: for all of its jobs together, and for each part of them, or each job, when they run apart. */
 const lockTimeouts = { all: "1s", each: "20ms" }
 
 /** Whether to wait for locked jobs or skip them, and the lock timeout. */
@@ -165,8 +165,8 @@ export const make = (database: typeof Database.Service) => {
       (results): ReadonlyArray<JobResult> => results.flat()
     )
 
-  const performFree = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
-    perform(action, ids, now, { forJobs: false, atMost: lockTimeouts.all }).pipe(
+  const performFree = (action: Acting, ids: ReadonlyArray<JobId>, now: number, atMost: string) =>
+    perform(action, ids, now, { forJobs: false, atMost }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
         () => oneByOne(action, ids, now)
@@ -174,8 +174,8 @@ export const make = (database: typeof Database.Service) => {
     )
 
   /** Retries jobs that were locked, with a short wait. */
-  const performHeld = (action: Acting, ids: ReadonlyArray<JobId>, now: number) =>
-    perform(action, ids, now, { forJobs: true, atMost: lockTimeouts.all }).pipe(
+  const performHeld = (action: Acting, ids: ReadonlyArray<JobId>, now: number, atMost: string) =>
+    perform(action, ids, now, { forJobs: true, atMost }).pipe(
       Effect.catchIf(
         (error) => isTaken(error) || isHeldUp(error),
         () => Effect.succeed<ReadonlyArray<JobResult>>([])
@@ -288,44 +288,61 @@ export const make = (database: typeof Database.Service) => {
     return ids.filter((id) => !found.has(id))
   }
 
-  const together = (acting: Acting, ids: ReadonlyArray<JobId>, now: number) =>
+  const together = (acting: Acting, ids: ReadonlyArray<JobId>, now: number, atMost: string) =>
     transaction(
       Effect.gen(function* () {
-        yield* lockTrees(acting.action, ids, lockTimeouts.all)
-        const free = yield* performFree(acting, ids, now)
+        yield* lockTrees(acting.action, ids, atMost)
+        const free = yield* performFree(acting, ids, now, atMost)
         const others = withoutResult(ids, free)
         const statuses = yield* statusesOf(others)
         const held = others.filter((id) => {
           const status = statuses.get(id)
           return status !== undefined && status !== "erased" && isFor(acting.action, status)
         })
-        const results = held.length === 0 ? free : [...free, ...(yield* performHeld(acting, held, now))]
+        const results = held.length === 0 ? free : [...free, ...(yield* performHeld(acting, held, now, atMost))]
         const performed: Performed = { results, held, ...(yield* follow(acting, results, now)) }
         return performed
       })
     )
 
+  const alone = (acting: Acting, id: JobId, now: number) =>
+    transaction(
+      Effect.gen(function* () {
+        yield* lockTrees(acting.action, [id], lockTimeouts.each)
+        const results = yield* perform(acting, [id], now, { forJobs: true, atMost: lockTimeouts.each })
+        const performed: Performed = { results, held: [], ...(yield* follow(acting, results, now)) }
+        return performed
+      })
+    ).pipe(
+      Effect.catchIf(isTaken, () =>
+        Effect.succeed<Performed>({ ...nothing, results: [{ id, changed: false, queue: null, status: null }] })
+      ),
+      Effect.catchIf(isHeldUp, () => Effect.succeed<Performed>({ ...nothing, held: [id] }))
+    )
+
   /**
-   * Another transaction locks a parent or child of one of the jobs. Only running the jobs one by one finds it. Newest first, as
-   * in one statement: children precede their parents, and of several jobs with one key the newest gets it.
+   * Another transaction locks a parent or child of one of the jobs. Halving finds it with few statements. Newest first, as in
+   * one statement: children precede their parents, and of several jobs with one key the newest gets it.
    */
-  const treeByTree = (acting: Acting, ids: ReadonlyArray<JobId>, now: number) => {
-    const one = (id: JobId) =>
-      transaction(
-        Effect.gen(function* () {
-          yield* lockTrees(acting.action, [id], lockTimeouts.each)
-          const results = yield* perform(acting, [id], now, { forJobs: true, atMost: lockTimeouts.each })
-          const performed: Performed = { results, held: [], ...(yield* follow(acting, results, now)) }
-          return performed
-        })
-      ).pipe(
-        Effect.catchIf(isTaken, () =>
-          Effect.succeed<Performed>({ ...nothing, results: [{ id, changed: false, queue: null, status: null }] })
-        ),
-        Effect.catchIf(isHeldUp, () => Effect.succeed<Performed>({ ...nothing, held: [id] }))
-      )
+  const inHalves = (
+    acting: Acting,
+    ids: ReadonlyArray<JobId>,
+    now: number
+  ): Effect.Effect<Performed, DatabaseError> => {
+    const [only] = ids
+    if (only !== undefined && ids.length === 1) return alone(acting, only, now)
+    const half = ids.length >> 1
+    const part = (some: ReadonlyArray<JobId>) =>
+      some.length === 1
+        ? inHalves(acting, some, now)
+        : together(acting, some, now, lockTimeouts.each).pipe(
+            Effect.catchIf(
+              (error) => isTaken(error) || isHeldUp(error),
+              () => inHalves(acting, some, now)
+            )
+          )
     return Effect.map(
-      Effect.forEach(ids.toReversed(), one),
+      Effect.forEach([ids.slice(half), ids.slice(0, half)], part),
       (all): Performed => ({
         results: all.flatMap(({ results }) => results),
         held: all.flatMap(({ held }) => held),
@@ -344,7 +361,9 @@ export const make = (database: typeof Database.Service) => {
       const { below, held, results, woken } =
         ids.length === 0
           ? nothing
-          : yield* together(acting, ids, now).pipe(Effect.catchIf(isHeldUp, () => treeByTree(acting, ids, now)))
+          : yield* together(acting, ids, now, lockTimeouts.all).pipe(
+              Effect.catchIf(isHeldUp, () => inHalves(acting, ids, now))
+            )
       const others = withoutResult(ids, results)
       const statuses = yield* statusesOf(others)
       const isHeld = new Set<JobId>(held)

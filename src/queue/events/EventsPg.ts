@@ -6,7 +6,13 @@ import { floorOf, isId, type JobId, makeGenerator } from "../../core/Ids.js"
 import { ownSubject } from "../../core/OwnSubject.js"
 import { State } from "../../core/StoredJob.js"
 import { Database } from "../../database/Database.js"
-import { type DatabaseError, DatabaseUnavailable, isDataError, mapErrors } from "../../database/DatabaseError.js"
+import {
+  type DatabaseError,
+  DatabaseUnavailable,
+  isDataError,
+  mapErrors,
+  retryAfter
+} from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
 import { fragments, millis } from "../../database/SqlInstant.js"
 import { hot } from "../../database/Statements.js"
@@ -152,8 +158,8 @@ const make = Effect.gen(function* () {
   const storeOutside = (events: ReadonlyArray<Stamped>, lock_timeout: string) =>
     Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
-      const once = store(events, now, { lock_timeout })
-      const answer = yield* Effect.catchIf(once, isPassing, () => Effect.flatMap(once, (again) => found(events, again)))
+      const once = Effect.flatMap(store(events, now, { lock_timeout }), (answer) => found(events, answer))
+      const answer = yield* Effect.catchIf(once, isPassing, (first) => retryAfter(first, once))
       count(answer.jobs, now)
       yield* notifier.storedBySql(new Set([...answer.jobs.map(({ queue }) => queue), ...answer.woken]))
       return publishedOf(events, answer)
@@ -166,7 +172,8 @@ const make = Effect.gen(function* () {
     gather: setImmediate,
     capacity: 20_000,
     isolate: isOfOne,
-    alone: (event) => Effect.map(storeOutside([event], lockTimeouts.alone), ([only]) => only as Published),
+    alone: (event, error) =>
+      Effect.map(retryAfter(error, storeOutside([event], lockTimeouts.alone)), ([only]) => only as Published),
     flush: (events) =>
       Effect.map(storeOutside(events, lockTimeouts.batch), (all) => all.map((each) => Exit.succeed(each)))
   })
