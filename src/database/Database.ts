@@ -35,6 +35,12 @@ export class Database extends Context.Tag("nightshift/database/Database")<
       effect: Effect.Effect<A, E, R>
     ) => Effect.Effect<A, Exclude<E, SqlError> | DatabaseError, R>
 
+    /**
+     * Runs the effect outside the current transaction, on a connection for Nightshift's statements. Handlers wait while
+     * others use all but two of these. Its writes are committed independently.
+     */
+    readonly outside: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
     /** Runs `select 1`. Fails if the server does not answer. */
     readonly ping: Effect.Effect<void, DatabaseError>
 
@@ -110,6 +116,7 @@ export class Database extends Context.Tag("nightshift/database/Database")<
             direct: DirectStatements.make(pools.own),
             schema: config.schema,
             transaction: Transaction.run(sql),
+            outside: Transaction.outsideOf(config.pool),
             ping: mapErrors(Effect.asVoid(sql`select 1`)),
             mode: mapErrors(serverMode(sql)),
             replica: Option.isSome(config.readUrl) ? yield* Replica.make(config.readUrl.value, config, sql) : undefined,

@@ -201,8 +201,8 @@ export const open = (
       onConnectFailed: (error, options) => {
         if (startup.failed(error, options) === "unavailable" && refusal === undefined) outage.failed(error)
       },
-      check: async (client) => {
-        const fault = await startup.check(client)
+      check: async (client, options) => {
+        const fault = await startup.check(client, options)
         if (fault === undefined) outage.opened()
         else outage.failed(fault)
         return fault

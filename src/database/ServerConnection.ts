@@ -13,8 +13,8 @@ export interface Shared {
   readonly config: () => pg.ClientConfig
   /** Called with the options of the connection. */
   readonly onConnectFailed: (error: unknown, options: pg.ClientConfig) => void
-  /** Checks a new connection. Returns why it must not be used, or undefined. */
-  readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
+  /** Checks a new connection with its options. Returns why it must not be used, or undefined. */
+  readonly check: (client: pg.ClientBase, options: pg.ClientConfig) => Promise<Error | undefined>
   readonly listener: StatementListener
   /** Called with the text and the error, if any, of every statement that was answered. */
   readonly onAnswer: (text: string, error: unknown) => void
@@ -102,7 +102,7 @@ export const clientClass = ({
           if (error !== null) return failed(error)
           // The check is part of connecting, so DATABASE_CONNECT_TIMEOUT includes it. The pool's option `verify` has no
           // time limit, and hands a connection to a caller that has timed out in the meantime.
-          check(this).then(
+          check(this, options).then(
             (fault) => {
               if (fault !== undefined) destroySocket(this)
               callback(fault ?? null)

@@ -74,8 +74,8 @@ export interface Startup {
    * rejected. Several that fail at the same time count once.
    */
   readonly failed: (error: unknown, options: pg.ClientConfig) => "unavailable" | "settings rejected"
-  /** Checks a new connection. Returns why it must not be used, or undefined. */
-  readonly check: (client: pg.ClientBase) => Promise<Error | undefined>
+  /** Checks a new connection with its options. Returns why it must not be used, or undefined. */
+  readonly check: (client: pg.ClientBase, options: pg.ClientConfig) => Promise<Error | undefined>
   /** The server of the last connection. */
   readonly server: () => string | undefined
   /** Whether connections send the settings as startup options. */
@@ -103,8 +103,11 @@ export const make = (
   const ownIdle = Duration.toMillis(Duration.sum(config.statementTimeout, config.connectTimeout))
   const own = { ...forOurs, idle_in_transaction_session_timeout: `${ownIdle}` }
 
-  const current = () => urls[index] ?? Redacted.value(url)
-  const toNextServer = () => {
+  const urlAt = (place: number) => urls[place] ?? Redacted.value(url)
+  const current = () => urlAt(index)
+  const toNextServer = (used: number) => {
+    // Another connection that failed at the same time has moved on.
+    if (used !== index) return
     index = (index + 1) % urls.length
     // An outage of the only server does not change its encryption.
     if (urls.length > 1) attempt = 0
@@ -142,18 +145,18 @@ export const make = (
         }
         attempt = 0
       }
-      toNextServer()
+      toNextServer(used.index)
       return "unavailable"
     },
-    check: async (client) => {
+    check: async (client, options) => {
       const { rows } = await client.query<Introduction>(introduction)
       const [found] = rows
       if (found === undefined) return undefined
       Object.assign(client, { pooled: isPooled(client, found.pid) })
       if (needsWrites && found.read_only) {
-        const refused = address(Redacted.make(current()))
-        toNextServer()
-        return new Error(`the server at ${refused} is read-only`)
+        const used = tried.get(options)?.index ?? index
+        toNextServer(used)
+        return new Error(`the server at ${address(Redacted.make(urlAt(used)))} is read-only`)
       }
       if (server !== undefined && server.started !== found.started) {
         onOther(found.server, server.address === found.address)

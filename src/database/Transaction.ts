@@ -129,3 +129,18 @@ const withoutTransaction = Context.omit(SqlClient.TransactionConnection) as <R>(
  */
 export const outside = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.locally(Effect.mapInputContext(effect, withoutTransaction<R>), inHandler, false)
+
+/** Connections that handlers leave to claims, heartbeats and results. */
+const forWork = 2
+
+/**
+ * `outside` for a pool of this size. Handlers use some of the connections at a time: statements of theirs that wait for a
+ * row lock must not keep claims, heartbeats and results from the rest.
+ */
+export const outsideOf = (poolSize: number): typeof outside => {
+  const forHandlers = Effect.unsafeMakeSemaphore(Math.max(1, poolSize - forWork))
+  return (effect) =>
+    Effect.flatMap(FiberRef.get(inHandler), (isHandler) =>
+      isHandler ? forHandlers.withPermits(1)(outside(effect)) : outside(effect)
+    )
+}

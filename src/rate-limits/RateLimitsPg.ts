@@ -4,7 +4,6 @@ import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { fragments, instant } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
-import * as Transaction from "../database/Transaction.js"
 import * as Bucket from "./Bucket.js"
 import { epsilon } from "./Bucket.js"
 import { type DeclaredLimit, faultOf, faultOfDeclared, faultOfPause, isScope, UnknownScope } from "./Limit.js"
@@ -88,7 +87,7 @@ const toBucket = (row: BucketRow): Bucket.Bucket => ({
 })
 
 const make = Effect.gen(function* () {
-  const { schema, sql, transaction } = yield* Database
+  const { outside, schema, sql, transaction } = yield* Database
   const statements = named("limit", statementsFor(schema))
   const table = sql(`${schema}.rate_limit`)
   const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
@@ -104,7 +103,7 @@ const make = Effect.gen(function* () {
       const { holder = "", least, lifeMillis = 0, most, returned = 0 } = taking
       const parameters = [scope, now, least, most, holder, returned, lifeMillis]
       if (!isScope(scope)) return yield* new UnknownScope({ scope })
-      const rows = yield* mapErrors(Transaction.outside(sql.unsafe<TakenRow>(statements.take, parameters)))
+      const rows = yield* mapErrors(outside(sql.unsafe<TakenRow>(statements.take, parameters)))
       const [row] = rows
       if (row === undefined) return yield* new UnknownScope({ scope })
       return { granted: row.granted, capacity: row.capacity, rate: row.rate, waitMillis: row.wait_ms }
@@ -160,7 +159,7 @@ const make = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const bucket = yield* find(
           scope,
-          Transaction.outside(sql<BucketRow>`
+          outside(sql<BucketRow>`
             update ${table} set tokens = 0, updated_at = ${instant(now)},
               refilled_at = greatest(refilled_at, ${instant(now + Duration.toMillis(duration))})
             where scope = ${scope} returning ${columns}`)

@@ -173,6 +173,15 @@ describe("connections that fail at the same time", () => {
     expect(serverOf(startup.config("ours"))).toBe("two with TLS")
   })
 
+  it("go on from a read-only server once, and name the server that each of them used", async () => {
+    const startup = startupOf("postgres://one:5432,two:5433,three:5434/app")
+    const readOnly = { query: async () => ({ rows: [{ started: "monday", read_only: true }] }) } as unknown as pg.Client
+    const open = [startup.config("ours"), startup.config("program")]
+    const faults = await Promise.all(open.map((config) => startup.check(readOnly, config)))
+    expect(faults.map((fault) => fault?.message)).toEqual(Array(2).fill("the server at one:5432/app is read-only"))
+    expect(startup.config("ours").host).toBe("two")
+  })
+
   it("omit rejected settings once", () => {
     const startup = startupOf("postgres://one,two/app")
     const failing = [startup.config("ours"), startup.config("program")]
@@ -194,20 +203,21 @@ describe("connections to a server that the address no longer resolves to", () =>
       config,
       (server, restarted) => void others.push(`${server}${restarted ? ", restarted" : ""}`)
     )
+    const check = (client: pg.Client) => startup.check(client, startup.config("ours"))
     const leadingTo = (server: string) => {
       const [, address, started] = /^(.*) (\w+)$/.exec(server) ?? []
       return {
         query: async () => ({ rows: [{ server, address, started, read_only: false }] })
       } as unknown as pg.Client
     }
-    expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
-    expect(await startup.check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
+    expect(await check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
+    expect(await check(leadingTo("10.0.0.1 5432 monday"))).toBeUndefined()
     // The same server by its other address.
-    await startup.check(leadingTo("fd00::1 5432 monday"))
-    await startup.check(leadingTo("10.0.0.1 5432 monday"))
+    await check(leadingTo("fd00::1 5432 monday"))
+    await check(leadingTo("10.0.0.1 5432 monday"))
     expect(others).toEqual([])
-    await startup.check(leadingTo("10.0.0.2 5432 tuesday"))
-    await startup.check(leadingTo("10.0.0.2 5432 wednesday"))
+    await check(leadingTo("10.0.0.2 5432 tuesday"))
+    await check(leadingTo("10.0.0.2 5432 wednesday"))
     expect(others).toEqual(["10.0.0.2 5432 tuesday", "10.0.0.2 5432 wednesday, restarted"])
   })
 })

@@ -1,11 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Layer, Logger, LogLevel, Ref, Scope, TestClock } from "effect"
+import { Context, Effect, Exit, Fiber, HashMap, Layer, Logger, LogLevel, Option, Ref, Scope, TestClock } from "effect"
 import { makeGenerator } from "../../src/core/Ids.js"
 import { DatabaseFault, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
+import { jobAnnotation } from "../../src/telemetry/LogLine.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import * as VirtualClock from "../../src/testing/VirtualClock.js"
 import { Finalizer } from "../../src/worker/slots/Finalizer.js"
@@ -13,20 +14,28 @@ import { Finalizer } from "../../src/worker/slots/Finalizer.js"
 /** Switches the database off, and records what was written to it. */
 class Away extends Context.Tag("test/Away")<
   Away,
-  { readonly away: Ref.Ref<boolean | "for good" | "no password">; readonly written: Ref.Ref<number> }
+  {
+    readonly away: Ref.Ref<boolean | "for good" | "no password" | "defect">
+    readonly refused: Ref.Ref<number>
+    readonly written: Ref.Ref<number>
+  }
 >() {}
 
 const flickering = Layer.effect(
   Queue,
   Effect.gen(function* () {
     const queue = yield* Queue
-    const { away, written } = yield* Away
+    const { away, refused, written } = yield* Away
     return {
       ...queue,
       finalize: (ends: ReadonlyArray<AttemptEnd>) =>
         Effect.gen(function* () {
           const now = yield* Ref.get(away)
-          if (now === "no password") return yield* new DatabaseFault({ detail: "wrong password", sqlState: "28P01" })
+          if (now === "no password" || now === "defect") {
+            yield* Ref.update(refused, (count) => count + 1)
+            const [detail, sqlState] = now === "defect" ? ["no such table", "42P01"] : ["wrong password", "28P01"]
+            return yield* new DatabaseFault({ detail, sqlState })
+          }
           if (now !== false) {
             const processEnds = now === "for good"
             return yield* new DatabaseUnavailable({ detail: "away", processEnds, nothingWritten: true })
@@ -40,7 +49,11 @@ const flickering = Layer.effect(
 
 const state = Layer.effect(
   Away,
-  Effect.all({ away: Ref.make<boolean | "for good" | "no password">(true), written: Ref.make(0) })
+  Effect.all({
+    away: Ref.make<boolean | "for good" | "no password" | "defect">(true),
+    refused: Ref.make(0),
+    written: Ref.make(0)
+  })
 )
 const layer = Finalizer.layer.pipe(Layer.provide(flickering), Layer.provide(Metrics.layer), Layer.provideMerge(state))
 
@@ -58,8 +71,11 @@ const handedOver = Effect.gen(function* () {
   return { id: end.id, said, scope, ...Context.get(context, Away) }
 })
 
-const refused: Array<string> = []
-const refusedLogger = Logger.make(({ message }) => void refused.push([message].flat().join(" ")))
+const refusals: Array<{ readonly line: string; readonly job: unknown }> = []
+const refusedLogger = Logger.make(({ annotations, message }) => {
+  const job = Option.getOrUndefined(HashMap.get(annotations, jobAnnotation))
+  refusals.push({ line: [message].flat().join(" "), job })
+})
 
 describe("the finalizer", () => {
   it.effect("writes results when the database is back, however long that takes", () =>
@@ -76,7 +92,8 @@ describe("the finalizer", () => {
 
   it.scoped("keeps results while the database refuses the process, and writes each once when it does no more", () =>
     Effect.gen(function* () {
-      const { away, written } = yield* Away
+      refusals.length = 0
+      const { away, refused, written } = yield* Away
       yield* Ref.set(away, "no password")
       const finalizer = yield* Finalizer
       const ids = yield* makeGenerator
@@ -85,6 +102,9 @@ describe("the finalizer", () => {
       for (const job of jobs) finalizer.offer({ ...job, end: End.Done({ result: undefined }) })
       yield* TestClock.adjust("9 seconds")
       expect(yield* Ref.get(written)).toBe(0)
+      // Two batches, each with a few attempts.
+      expect(yield* Ref.get(refused)).toBeGreaterThan(2)
+      expect(yield* Ref.get(refused)).toBeLessThan(30)
       expect(finalizer.held()).toHaveLength(jobs.length)
       expect(new Set(finalizer.held().map(({ id }) => id))).toEqual(new Set(jobs.map(({ id }) => id)))
       // No more than these are claimed meanwhile.
@@ -98,8 +118,40 @@ describe("the finalizer", () => {
       expect(finalizer.held()).toEqual([])
       expect(yield* Ref.get(room)).toBe(true)
       expect(finalizer.isBehind()).toBe(false)
-      expect(refused).toEqual([
-        "the results of 1 job are not written yet, trying again: The database rejected a statement: wrong password"
+      expect(refusals).toEqual([
+        {
+          line: "the results of 500 jobs are not written yet, trying again: The database rejected a statement: wrong password",
+          job: undefined
+        }
+      ])
+    }).pipe(
+      Effect.provide(layer),
+      Effect.provide(VirtualClock.layer),
+      Effect.provide(Logger.replace(Logger.defaultLogger, refusedLogger))
+    )
+  )
+
+  it.scoped("tries results by themselves after another fault, and names the job", () =>
+    Effect.gen(function* () {
+      refusals.length = 0
+      const { away, refused, written } = yield* Away
+      yield* Ref.set(away, "defect")
+      const finalizer = yield* Finalizer
+      const ids = yield* makeGenerator
+      const jobs = [1, 2].map((n) => ({ id: ids.job(n), lease: ids.lease(n), queue: `q${n}` }))
+      for (const job of jobs) finalizer.offer({ ...job, end: End.Done({ result: undefined }) })
+      yield* TestClock.adjust("1 second")
+      expect(yield* Ref.get(refused)).toBeGreaterThan(2)
+      expect(finalizer.held()).toHaveLength(2)
+      yield* Ref.set(away, false)
+      yield* TestClock.adjust("2 seconds")
+      yield* finalizer.drained
+      expect(yield* Ref.get(written)).toBe(2)
+      expect(refusals).toEqual([
+        {
+          line: "the results of 1 job are not written yet, trying again: The database rejected a statement: no such table",
+          job: { id: jobs[0]?.id, queue: "q1" }
+        }
       ])
     }).pipe(
       Effect.provide(layer),

@@ -115,6 +115,70 @@ describe("transactional handlers", () => {
   )
 })
 
+describe("handlers that wait for a locked limit", () => {
+  it.scopedLive("leave connections for claims, heartbeats and results", () =>
+    Effect.gen(function* () {
+      const url = yield* DatabaseUrl
+      const foreign = yield* TestDatabase.connection
+      const observer = yield* TestDatabase.connection
+      const locking = (statement: string) => Effect.promise(() => foreign.query(statement))
+      const observe = (statement: string) => Effect.promise(() => observer.query(statement))
+      let begun = 0
+      const limited = Handler.make(Limited, () =>
+        Effect.suspend(() => {
+          begun += 1
+          return Wide.acquire
+        })
+      )
+      const other = Job.make("other", { payload: Schema.Struct({}), queue: "other" })
+      const handlers = [limited, Handler.make(other, () => Effect.void)]
+      yield* Effect.gen(function* () {
+        yield* locking("begin")
+        const locked = yield* locking("select from nightshift.rate_limit where scope = 'wide' for update")
+        expect(locked.rows).toHaveLength(1)
+        yield* Effect.replicateEffect(Limited.enqueue({}), 8)
+        yield* Effect.repeat(
+          Effect.sync(() => begun),
+          { until: (count) => count === 8, schedule: Schedule.spaced("10 millis") }
+        )
+        yield* Effect.repeat(
+          observe("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"),
+          {
+            until: ({ rows }) => rows.length >= 2,
+            schedule: Schedule.spaced("10 millis")
+          }
+        )
+        const beat = "select min(heartbeat_at)::text as at from nightshift.job where kind = 'limited'"
+        const before = yield* observe(beat)
+        yield* other.enqueue({})
+        yield* Effect.repeat(observe("select from nightshift.job where kind = 'other' and status = 'done'"), {
+          until: ({ rows }) => rows.length === 1,
+          schedule: Schedule.spaced("20 millis")
+        })
+        yield* Effect.repeat(observe(beat), {
+          until: ({ rows }) => rows[0].at !== before.rows[0].at,
+          schedule: Schedule.spaced("20 millis")
+        })
+        yield* locking("commit")
+        const ended = observe(
+          "select status, attempt from nightshift.job where kind = 'limited' and status <> 'running'"
+        )
+        yield* Effect.repeat(ended, {
+          until: ({ rows }) => rows.length === 8,
+          schedule: Schedule.spaced("20 millis")
+        })
+        expect((yield* ended).rows).toEqual(Array.from({ length: 8 }, () => ({ status: "done", attempt: 1 })))
+      }).pipe(
+        Effect.provide(
+          Nightshift.layer({ handlers, limits: [Wide], queues: { default: 64, other: 4 }, databaseUrl: url })
+        ),
+        Effect.timeout("15 seconds"),
+        Logger.withMinimumLogLevel(LogLevel.None)
+      )
+    }).pipe(Effect.provide(Layer.provideMerge(TestDatabase.layer, settings)))
+  )
+})
+
 describe("handlers that hold every connection available to them", () => {
   it.scopedLive("do not block claims, heartbeats or results, through the program's SQL client", () =>
     holding((wait) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(wait)))

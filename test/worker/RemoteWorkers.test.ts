@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, TestClock } from "effect"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, TestClock } from "effect"
 import * as ClusterMemory from "../../src/cluster/ClusterMemory.js"
 import { Pods } from "../../src/cluster/Pods.js"
 import * as Outcome from "../../src/core/Outcome.js"
@@ -15,9 +15,16 @@ import { RemoteWorkers } from "../../src/worker/remote/RemoteWorkers.js"
 import { WorkerConfig } from "../../src/worker/WorkerConfig.js"
 import { isLong } from "../support/Scale.js"
 
+/** While closed, results wait as behind a locked row. `arrived` completes when the first of them does. */
+interface Lock {
+  readonly arrived: Deferred.Deferred<void>
+  readonly released: Deferred.Deferred<void>
+}
+let lock: Lock | undefined
+
 let claims = 0
 
-/** Counts the claims that reach the queue. */
+/** Counts the claims that reach the queue, and holds results back while there is a lock. */
 const counting = Layer.effect(
   Queue,
   Effect.map(Queue, (queue) => ({
@@ -26,6 +33,13 @@ const counting = Layer.effect(
       Effect.suspend(() => {
         claims += 1
         return queue.claim(request)
+      }),
+    finalize: (...given: Parameters<typeof queue.finalize>) =>
+      Effect.suspend(() => {
+        const written = queue.finalize(...given)
+        if (lock === undefined) return written
+        const { arrived, released } = lock
+        return Effect.zipRight(Effect.zipRight(Deferred.succeed(arrived, undefined), Deferred.await(released)), written)
       })
   }))
 )
@@ -124,6 +138,36 @@ describe("remote workers", () => {
       expect(beats).toBeLessThan(5)
       expect(new Set(given.map(({ id }) => id)).size).toBe(arriving)
     }).pipe(Effect.provide(layer))
+  )
+
+  it.scoped("end a request whose result waits behind a locked row, and the result is written later", () =>
+    Effect.gen(function* () {
+      const remote = yield* RemoteWorkers
+      yield* allowMany
+      yield* enqueue(1)
+      const [job] = yield* poll("w", 0)
+      if (job === undefined) return expect.fail("no job was claimed")
+      const arrived = yield* Deferred.make<void>()
+      const released = yield* Deferred.make<void>()
+      lock = { arrived, released }
+      const end = { id: job.id, lease: job.lease, outcome: Outcome.done(), log: [] }
+      const finishing = yield* Effect.forkScoped(Effect.timeoutOption(remote.finish(about("w"), [end]), "5 seconds"))
+      yield* Effect.addFinalizer(() =>
+        Effect.zipRight(
+          Effect.sync(() => {
+            lock = undefined
+          }),
+          Deferred.succeed(released, undefined)
+        )
+      )
+      yield* Deferred.await(arrived)
+      yield* TestClock.adjust("6 seconds")
+      expect(yield* Fiber.poll(finishing)).toEqual(Option.some(Exit.succeed(Option.none())))
+      lock = undefined
+      yield* Deferred.succeed(released, undefined)
+      yield* TestClock.adjust("1 second")
+      expect(yield* remote.finish(about("w"), [end])).toEqual(["done"])
+    }).pipe(Effect.scoped, Effect.provide(layer))
   )
 
   it.scoped("get nothing beside a job that dies with the next crash", () =>

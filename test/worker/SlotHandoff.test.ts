@@ -30,7 +30,7 @@ const handoff = (idle: number) =>
     const localQueue = new LocalQueue()
     for (let slot = 0; slot < idle; slot += 1) yield* Effect.forkScoped(localQueue.waiter(() => {}).somethingToDo)
     yield* Effect.yieldNow()
-    const state = { caughtUp: true, mayTake: true, checks: 0 }
+    const state = { caughtUp: true, mayTake: true, room: Number.POSITIVE_INFINITY, checks: 0 }
     const claimer = {
       wake: () => {},
       checkRoom: () => {
@@ -44,7 +44,8 @@ const handoff = (idle: number) =>
       queue: "default",
       localQueue,
       claimer,
-      mayTake: (kind) => state.mayTake && kind === "test"
+      mayTake: (kind) => state.mayTake && kind === "test",
+      room: () => state.room
     }).pipe(Effect.provideService(Scope.Scope, scope))
     const { reserve } = yield* DirectHandoff
     return {
@@ -88,6 +89,22 @@ describe("slots that wait for a job", () => {
       state.mayTake = true
       expect(reserve(1, "other")).toBeUndefined()
       localQueue.put([claimed(1)])
+      expect(reserve(1)).toBeUndefined()
+    }).pipe(Effect.provide(house))
+  )
+
+  it.scoped("take no more jobs than may run beside those that the process holds", () =>
+    Effect.gen(function* () {
+      const { reserve, state } = yield* handoff(4)
+      state.room = 2
+      expect(reserve(3)).toBeUndefined()
+      const receiver = reserve(1)
+      expect(receiver?.pod).toBe("pod")
+      // The promised job counts before it arrives.
+      expect(reserve(2)).toBeUndefined()
+      receiver?.release(1)
+      expect(reserve(2)?.pod).toBe("pod")
+      state.room = 0
       expect(reserve(1)).toBeUndefined()
     }).pipe(Effect.provide(house))
   )

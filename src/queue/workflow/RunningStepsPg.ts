@@ -1,7 +1,6 @@
 import { Clock, Effect } from "effect"
 import type { Database } from "../../database/Database.js"
 import { type DatabaseError, mapErrors, retryContention } from "../../database/DatabaseError.js"
-import * as Transaction from "../../database/Transaction.js"
 import type { HeldJob } from "../Queue.js"
 import type { make as statementsFor } from "./RunningStepSql.js"
 import type { Permit, PermitTurn } from "./StepPermits.js"
@@ -16,7 +15,7 @@ interface TurnRow {
 
 /** `wake` makes suspended executions due. */
 export const make = (
-  { sql }: typeof Database.Service,
+  { outside, sql }: typeof Database.Service,
   statements: ReturnType<typeof statementsFor>,
   wake: (executions: ReadonlyArray<string>) => Effect.Effect<void, DatabaseError>
 ): Pick<typeof Workflows.Service, "heartbeat" | "takePermit" | "returnPermit"> => {
@@ -26,11 +25,11 @@ export const make = (
       const { execution, most, scope, step } = permit
       const now = yield* Clock.currentTimeMillis
       const given = [scope, id, step, lease, most, now, returns]
-      const rows = yield* mapErrors(Transaction.outside(sql.unsafe<TurnRow>(statements.turnPermit, given)))
+      const rows = yield* mapErrors(outside(sql.unsafe<TurnRow>(statements.turnPermit, given)))
       const [row] = rows
       if (row === undefined) return yield* Effect.dieMessage("a permit has no result")
       const others = row.woken.filter((each) => each !== execution)
-      if (others.length > 0) yield* Transaction.outside(wake(others))
+      if (others.length > 0) yield* outside(wake(others))
       return { granted: row.granted, place: row.place, ownIsNext: others.length < row.woken.length }
     }).pipe(retryContention) as Effect.Effect<PermitTurn, DatabaseError>
 
@@ -40,7 +39,7 @@ export const make = (
         const now = yield* Clock.currentTimeMillis
         const exit = JSON.stringify({ attempt, details })
         const given = [run.id, run.lease, name, startedAt, timeoutAt ?? null, now, exit]
-        const rows = yield* mapErrors(Transaction.outside(sql.unsafe(statements.storeHeartbeat, given)))
+        const rows = yield* mapErrors(outside(sql.unsafe(statements.storeHeartbeat, given)))
         if (rows.length === 0) return yield* new LeaseLost({ id: run.id })
       }),
     takePermit: (run, permit) => turn(permit, run, false),

@@ -143,7 +143,10 @@ const make: Effect.Effect<
     return known
   }
 
-  /** Completes when the end is written, with the job's new status; undefined if the lease was lost. */
+  /**
+   * Completes when the end is written, with the job's new status; undefined if the lease was lost. A request that is
+   * interrupted does not wait, and the end is written later.
+   */
   const written = (name: string, write: (to: EndWriter) => Effect.Effect<void>): Effect.Effect<Written> =>
     Effect.suspend(() => {
       let became: Written
@@ -155,7 +158,7 @@ const make: Effect.Effect<
         }
       })
       const own = { ...finalizer, offer: () => false, submit: (end: AttemptEnd) => finalizer.submit(observed(end)) }
-      return Effect.map(write({ ...writer(name), finalizer: own }), () => became)
+      return Effect.map(Effect.disconnect(write({ ...writer(name), finalizer: own })), () => became)
     })
 
   const returned = (jobs: ReadonlyArray<ClaimedJob>, endOf: (job: ClaimedJob) => End) =>

@@ -27,6 +27,15 @@ const isRefused = (error: DatabaseError) => isDataError(error) || error instance
 /** Whether the statement was cancelled because it took too long, usually because another transaction locked a job. */
 const isBlocked = ({ sqlState }: DatabaseError) => sqlState === "57014" || sqlState === "55P03"
 
+/** SQLSTATE classes, and insufficient_privilege: login, database, resources and operators. All results fail alike. */
+const ofSession = new Set(["28", "3D", "53", "57", "42501"])
+
+/** Whether the error is about the session, and not about one of the results. */
+const isOfSession = (error: DatabaseError) =>
+  error._tag === "DatabaseUnavailable" ||
+  ofSession.has(error.sqlState ?? "") ||
+  ofSession.has(error.sqlState?.slice(0, 2) ?? "")
+
 const isEnding = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && error.processEnds === true
 
 /** The result to write instead of one that the database rejects. */
@@ -58,7 +67,7 @@ export class Finalizer extends Context.Tag("nightshift/worker/Finalizer")<
     /** Adds a result without waiting. Returns false when the buffer is full; the caller must then use `submit`. */
     readonly offer: (end: AttemptEnd) => boolean
     readonly submit: (end: AttemptEnd) => Effect.Effect<void>
-    /** Jobs whose result waits by itself, because their row is locked or the database has a fault. This pod still holds them. */
+    /** Jobs whose result is being retried. This pod still holds them. */
     readonly held: () => ReadonlyArray<HeldJob>
     /** Whether too many results wait to be written for the pod to claim more jobs. */
     readonly isBehind: () => boolean
@@ -89,14 +98,26 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   const lines = new RepeatedLines()
   let wasBehind = false
 
+  /** Not after every flush: a pod has a listener for each queue, and may have a thousand of them. */
+  const reportRoom = () => {
+    if (!wasBehind) return
+    wasBehind = false
+    for (const listener of listeners) listener()
+  }
+
+  const letGo = (ends: ReadonlyArray<AttemptEnd>) => {
+    for (const end of ends) held.delete(end)
+    reportRoom()
+  }
+
   /** A fault that is not about the values may end too, such as a password that is being changed. */
   const mayRetry = (error: DatabaseError) => !isRefused(error) && !isEnding(error) && steadyMillis(clock) < giveUpAt
 
   /** The process is shutting down and the database is unavailable. */
   const isLost = (error: DatabaseError) => !isRefused(error) && !mayRetry(error)
 
-  const warn = (ends: ReadonlyArray<AttemptEnd>, error: DatabaseError) =>
-    isBlocked(error)
+  const warn = (ends: ReadonlyArray<AttemptEnd>, error: DatabaseError) => {
+    const line = isBlocked(error)
       ? Effect.logWarning(
           `another transaction has locked the row of job ${ends[0]?.id}: its result will be written when that transaction ends`
         )
@@ -105,15 +126,18 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
             `the results of ${countOf(ends)} are not written yet, trying again: ${error.message}${more}`
           )
         )
+    const [first] = ends
+    return first === undefined || ends.length > 1 ? line : annotated({ id: first.id, queue: first.queue })(line)
+  }
 
   /**
-   * Retries until the database is available again, unless the process stops first. A batch that is blocked or has a fault
-   * fails: the batcher then writes its results one by one, so that only those of the jobs concerned wait.
+   * Retries until the database accepts the session again, unless the process stops first. A batch that is blocked or has
+   * another fault fails: the batcher then writes its results one by one, so that only those of the jobs concerned wait.
    */
   const write = (ends: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail") =>
     Effect.suspend(() => {
       const isTriedAgain = (error: DatabaseError) =>
-        mayRetry(error) && (whenLocked === "fail" || (error._tag === "DatabaseUnavailable" && !isBlocked(error)))
+        mayRetry(error) && (whenLocked === "fail" || (isOfSession(error) && !isBlocked(error)))
       const attempt = queue.finalize(ends, whenLocked)
       // Effect.retry costs more than the write itself, so it begins with the first failure.
       return Effect.catchIf(attempt, isTriedAgain, (error) => {
@@ -123,12 +147,19 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
           isFirst = false
           return error
         })
-        return Effect.zipRight(
+        const retried = Effect.zipRight(
           warn(ends, error),
           Effect.retry(again, {
             while: isTriedAgain,
             schedule: Schedule.exponential("100 millis").pipe(Schedule.union(Schedule.spaced("2 seconds")))
           })
+        )
+        if (whenLocked === "fail") return retried
+        // A fault may reject results only. Without their heartbeats, the jobs would run again.
+        for (const end of ends) held.add(end)
+        return Effect.ensuring(
+          retried,
+          Effect.sync(() => letGo(ends))
         )
       })
     })
@@ -144,13 +175,6 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
         return Effect.succeed(ends.map(() => Exit.void))
       }
     })
-
-  /** Not after every flush: a pod has a listener for each queue, and may have a thousand of them. */
-  const reportRoom = () => {
-    if (!wasBehind) return
-    wasBehind = false
-    for (const listener of listeners) listener()
-  }
 
   /**
    * Writes a replacement if the result is rejected. Without a result the job would be rescued and run again
@@ -174,12 +198,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
               annotated({ id: end.id, queue: end.queue })
             )
       ),
-      Effect.ensuring(
-        Effect.sync(() => {
-          held.delete(end)
-          reportRoom()
-        })
-      ),
+      Effect.ensuring(Effect.sync(() => letGo([end]))),
       Effect.asVoid
     )
 

@@ -14,26 +14,35 @@ export const open = (options: {
   readonly localQueue: LocalQueue
   readonly claimer: Claimer
   readonly mayTake: (kind: string, version: number) => boolean
+  /** How many more jobs the process may hold. */
+  readonly room: () => number
 }): Effect.Effect<void, never, DirectHandoff | Pod | Scope.Scope> =>
   Effect.gen(function* () {
-    const { claimer, mayTake, queue, localQueue } = options
+    const { claimer, mayTake, queue, localQueue, room } = options
     const pod = yield* Pod
     const directHandoff = yield* DirectHandoff
     let isOpen = true
+    /** Jobs in transit: accepted, and not yet in the local queue. */
+    let promised = 0
+    const arrived = (jobs: number) => {
+      promised -= jobs
+      localQueue.unreserve(jobs)
+    }
     yield* directHandoff.join(queue, {
       pod: pod.id,
       reserve: ({ count, kind, version }) => {
         const isFree = isOpen && localQueue.size === 0 && localQueue.idleSlots >= count && claimer.isCaughtUp()
-        if (!isFree || !mayTake(kind, version)) return false
+        if (!isFree || !mayTake(kind, version) || promised + count > room()) return false
+        promised += count
         localQueue.reserve(count)
         return true
       },
       release: (jobs) => {
-        localQueue.unreserve(jobs)
+        arrived(jobs)
         claimer.checkRoom()
       },
       take: (jobs) => {
-        localQueue.unreserve(jobs.length)
+        arrived(jobs.length)
         if (isOpen) localQueue.put(jobs)
         return isOpen
       }

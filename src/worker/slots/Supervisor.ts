@@ -204,7 +204,7 @@ export const start = <R>(
       stoppingSince === undefined && wanted > 0 && (registry.get(kind)?.handler.kind.version ?? 0) >= version
     // Opened after the slots, so that it closes before they retire. The enqueuing side then returns jobs in transit to
     // the queue.
-    yield* SlotHandoff.open({ queue: name, localQueue, claimer, mayTake })
+    yield* SlotHandoff.open({ queue: name, localQueue, claimer, mayTake, room: () => suspects.room() })
 
     const stopUnstarted = (job: ClaimedJob, reason: Judge.StopReason) => {
       const end = Judge.ofStop(job, undefined, reason, at(context))
