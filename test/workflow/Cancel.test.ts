@@ -2,20 +2,12 @@ import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
+import { gate } from "../support/Gate.js"
 
 // A cancelled execution undoes everything that it has done, once. Bodies of steps are held open by the tests.
 
 const Order = z.object({ id: z.string() })
 const settings = { payload: Order, key: (order: { id: string }) => order.id }
-
-/** A promise that the test ends. */
-const gate = () => {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { open, opened }
-}
 
 describe("a cancel during a step", () => {
   it("lets the step end, records it and undoes it once", async () => {

@@ -2,19 +2,11 @@ import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { type StepContext, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
+import { gate } from "../support/Gate.js"
 
 // When a replay gives results to the code, and when the code counts as stopped.
 
 const settings = { payload: z.object({ id: z.string() }), key: ({ id }: { readonly id: string }) => id }
-
-/** A promise that the test ends. */
-const gate = () => {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { open, opened }
-}
 
 describe("the winner of a race", () => {
   /** A step behind helpers, each of which needs more turns of promises than the step alone. */

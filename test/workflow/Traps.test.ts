@@ -2,19 +2,11 @@ import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { Outcome, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
+import { gate } from "../support/Gate.js"
 
 // Mistakes that other engines make, on virtual time.
 
 const settings = { payload: z.object({ id: z.string() }), key: (order: { id: string }) => order.id }
-
-/** A promise and the function that resolves it. */
-const gate = () => {
-  let open: () => void = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { open: () => open(), opened }
-}
 
 describe("concurrent waits and steps", () => {
   it("a signal that arrives while a step runs is not lost", async () => {

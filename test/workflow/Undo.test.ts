@@ -2,19 +2,11 @@ import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { type Step, workflow } from "../../src/client/index.js"
 import { testShift } from "../../src/testing/index.js"
+import { gate } from "../support/Gate.js"
 
 // What branches that run in parallel leave to undo, in the run in which the code fails and in those that replay it.
 
 const settings = { payload: z.object({ id: z.string() }), key: ({ id }: { readonly id: string }) => id }
-
-/** A promise that the test ends. */
-const gate = () => {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { open, opened }
-}
 
 const fails = (message: string) => (): never => {
   throw new Error(message)

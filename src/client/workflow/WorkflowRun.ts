@@ -240,8 +240,7 @@ export class WorkflowRun implements AskHost, AttemptHost, EndHost, UndoHost, Lim
         }
         if (replay.rerun(place, { name, kind, canUndo, start: () => live(name, conclude) })) this.check()
       } else {
-        const start = () => live(name, settle)
-        const held = { name, kind, start, canUndo }
+        const held = { name, kind, canUndo, start: () => live(name, settle) }
         if (replay.begin(passed === undefined ? held : { ...held, passed: () => resolve(passed.value) })) this.check()
       }
     })
