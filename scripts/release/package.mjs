@@ -5,8 +5,8 @@ import { dirname, join } from "node:path"
 import { must, run } from "../installed.mjs"
 import { isExternal, target } from "../site/links.mjs"
 
-/** Limits in bytes. */
-export const limits = { packed: 3e6, unpacked: 10.5e6 }
+/** Limits in bytes, against growth that no change intended. */
+export const limits = { packed: 3.1e6, unpacked: 10.5e6 }
 
 const allowed = [
   /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|SECURITY\.md|SUPPORT\.md)$/,
