@@ -82,12 +82,12 @@ const addRequire = (result) => {
 /** Without a `navigator`, as in Node 20, pg creates a Response to find out where it runs, which loads all of fetch. */
 const navigator = JSON.stringify({ userAgent: "Node.js" })
 
-/** Leaves out packages for features that Nightshift does not use: WebSockets, files over HTTP, random values. */
+/** Leaves out parts for features that Nightshift does not use: WebSockets, files over HTTP, forms, random values, Micro. */
 const withoutUnused = {
   name: "without-unused",
   setup: (bundle) => {
-    bundle.onResolve({ filter: /^(fast-check|mime|ws)$/ }, ({ importer, path }) =>
-      /node_modules\/(effect|@effect\/platform-node)\//.test(importer) ? { path, namespace: "unused" } : undefined
+    bundle.onResolve({ filter: /^(fast-check|mime|multipasta(\/\w+)?|ws|\.\.\/Micro\.js)$/ }, ({ importer, path }) =>
+      /node_modules\/(effect|@effect\/platform[\w-]*)\//.test(importer) ? { path, namespace: "unused" } : undefined
     )
     bundle.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {}" }))
   }

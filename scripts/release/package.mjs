@@ -6,7 +6,7 @@ import { must, run } from "../installed.mjs"
 import { isExternal, target } from "../site/links.mjs"
 
 /** Limits in bytes, against growth that no change intended. */
-export const limits = { packed: 3.1e6, unpacked: 10.5e6 }
+export const limits = { packed: 3e6, unpacked: 10.5e6 }
 
 const allowed = [
   /^(package\.json|README\.md|LICENSE|CHANGELOG\.md|SECURITY\.md|SUPPORT\.md)$/,
@@ -46,7 +46,7 @@ export const contentsOf = (root, { files, size, unpackedSize }) => {
 
 /** Parts of the repository that the package leaves out. The registry's page leads there, and so does the website. */
 const leftOut =
-  /^(docs\/(adr|pictures|recipes)\/|docs\/learn\/(choosing|claim|migrating-|paths|workflow-comparison)|docs\/operate\/(chaos|faults|mutants|soak|speed|versions)\.md|docs\/operate\/[\w-]+\.(json|yaml)$|clients\/|examples(\/|$)|CONTRIBUTING\.md$|CODE_OF_CONDUCT\.md$|Dockerfile$|compose)/
+  /^(docs\/(adr|pictures|recipes)\/|docs\/learn\/(choosing|claim|migrating-|paths|workflow-comparison)|docs\/operate\/(chaos|faults|mutants|scale|soak|speed|versions)\.md|docs\/operate\/[\w-]+\.(json|yaml)$|clients\/|examples(\/|$)|CONTRIBUTING\.md$|CODE_OF_CONDUCT\.md$|Dockerfile$|compose)/
 
 /** Links of packed pages that lead to no packed file. */
 export const linksOf = (root, { files }) => {
