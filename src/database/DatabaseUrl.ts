@@ -28,6 +28,13 @@ export const serversOf = (url: string): { readonly urls: ReadonlyArray<string>; 
   return { urls, needsWrites: wanted === undefined ? urls.length > 1 : wanted !== "any" }
 }
 
+/** The same URL for servers that need not accept writes, unless it says itself what it needs. */
+export const anySession = (url: Redacted.Redacted): Redacted.Redacted => {
+  const text = Redacted.value(url)
+  if (text.includes("target_session_attrs")) return url
+  return Redacted.make(`${text}${text.includes("?") ? "&" : "?"}target_session_attrs=any`)
+}
+
 const sessions = new Set(["any", "read-write", "primary"])
 
 const isPort = (text: string) => /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535

@@ -5,7 +5,7 @@ import * as CoalescingCache from "../core/CoalescingCache.js"
 import * as DurationText from "../core/DurationText.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "./DatabaseError.js"
-import { address } from "./DatabaseUrl.js"
+import { address, anySession } from "./DatabaseUrl.js"
 import * as PooledClient from "./PooledClient.js"
 import * as Pools from "./Pools.js"
 import * as ServerIdentity from "./ServerIdentity.js"
@@ -118,7 +118,7 @@ export const make = (
 ): Effect.Effect<Replica, never, Scope.Scope> =>
   Effect.gen(function* () {
     const sizes = { pool: Math.min(poolSize, config.pool), handlerPool: 1 }
-    const pools = yield* Pools.open(url, { ...config, ...sizes }, () => {}, new WriteHealth())
+    const pools = yield* Pools.open(anySession(url), { ...config, ...sizes }, () => {}, new WriteHealth())
     const sql = yield* PooledClient.make(pools.own)
     const onReplica = Transaction.run(sql)
     const onPrimary = Transaction.run(primary)
@@ -126,9 +126,9 @@ export const make = (
     /** Number of reported writes, and how many of them `wanted` includes. */
     let writes = 0
     let included = 0
-    /** Position that the replica must reach to show them, and that it had when last asked. */
+    /** Position that shows them. */
     let wanted = 0
-    let reached = 0
+    let primaryThen: PrimaryRow | undefined
     let last: Checked = {}
 
     const ask = <Row extends object>(client: SqlClient.SqlClient, text: string) =>
@@ -150,8 +150,9 @@ export const make = (
     }
     const unanswered = ({ detail }: { readonly detail: string }): Checked => ({ unused: `does not answer: ${detail}` })
 
-    const check = Effect.flatMap(askPrimary, (found) =>
-      askReplica.pipe(
+    const check = Effect.flatMap(askPrimary, (found) => {
+      primaryThen = found
+      return askReplica.pipe(
         Effect.map((row) => compare(found, row, config.readMaxLag)),
         Effect.disconnect,
         Effect.timeoutTo({
@@ -162,30 +163,39 @@ export const make = (
         Effect.catchAll((error) => Effect.succeed(unanswered(error))),
         Effect.tap(note)
       )
-    )
+    })
     // A check that times out is repeated only after ten seconds.
     const checked = yield* CoalescingCache.refreshed(check, "1 second", "10 seconds")
 
-    /** Whether the replica has what `wrote` reported. */
-    const showsWrites = Effect.gen(function* () {
-      if (included < writes) {
-        const asked = writes
-        wanted = Math.max(wanted, (yield* askPrimary).position)
-        included = Math.max(included, asked)
-      }
-      if (reached < wanted) reached = (yield* askReplica).position ?? Number.POSITIVE_INFINITY
-      return reached >= wanted
+    const noteWrites = Effect.suspend(() => {
+      const asked = writes
+      return included === asked
+        ? Effect.void
+        : Effect.map(askPrimary, ({ position }) => {
+            wanted = Math.max(wanted, position)
+            included = Math.max(included, asked)
+          })
     })
 
+    /** Whether the server of this transaction may answer. The check may have asked another one: replicas can share an address. */
+    const isCurrent = Effect.map(
+      askReplica,
+      (row) =>
+        (row.position ?? Number.POSITIVE_INFINITY) >= wanted &&
+        (primaryThen === undefined || compare(primaryThen, row, config.readMaxLag).unused === undefined)
+    )
+
     const isUsable = Effect.flatMap(checked, ({ value }) =>
-      value.unused === undefined ? showsWrites : Effect.succeed(false)
+      value.unused === undefined ? Effect.as(noteWrites, true) : Effect.succeed(false)
     ).pipe(Effect.catchAll(() => Effect.succeed(false)))
 
     const readFromReplica: Run = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-      Effect.catchIf(
-        onReplica(effect),
-        (error): error is Extract<typeof error, DatabaseError> => isDatabaseError(error) && !isTooSlow(error),
-        (error) => Effect.zipRight(note(unanswered(error as DatabaseError)), onPrimary(effect))
+      onReplica(Effect.flatMap(isCurrent, (may) => (may ? Effect.asSome(effect) : Effect.succeedNone))).pipe(
+        Effect.catchIf(
+          (error): error is Extract<typeof error, DatabaseError> => isDatabaseError(error) && !isTooSlow(error),
+          (error) => Effect.as(note(unanswered(error as DatabaseError)), Option.none<A>())
+        ),
+        Effect.flatMap((read) => (Option.isSome(read) ? Effect.succeed(read.value) : onPrimary(effect)))
       )
 
     return {

@@ -101,6 +101,40 @@ describe("DATABASE_READ_URL", () => {
     })
   )
 
+  it.scopedLive("reads from the next of several replicas, and still shows the process its own acts", () =>
+    Effect.gen(function* () {
+      const primary = yield* FaultServer.make()
+      const DATABASE_URL = Redacted.value(primary.url)
+      const cwd = yield* Nightshift.folder
+      expect(yield* Nightshift.call(["migrate"], { cwd, env: { DATABASE_URL } })).toMatchObject({ code: 0 })
+      const standbys = [yield* primary.replica, yield* primary.replica] as const
+      const [one, two] = standbys.map(({ url }) => new URL(Redacted.value(url))) as [URL, URL]
+      const DATABASE_READ_URL = one.href.replace(one.host, `${one.host},${two.host}`)
+      const env = { DATABASE_URL, DATABASE_READ_URL, DATABASE_READ_MAX_LAG: "1h" }
+      const [acting, watching] = [yield* serve(env), yield* serve(env)]
+      const onSecond = at(two.href)
+
+      const first = yield* acting.enqueue
+      yield* until(acting.replica, ({ unused }) => unused === null)
+      yield* until(onSecond.query("select 1 from nightshift.job"), ({ length }) => length === 1)
+      yield* onSecond.query("select pg_wal_replay_pause()")
+      yield* until(
+        onSecond.query<{ state: string }>("select pg_get_wal_replay_pause_state() as state"),
+        ([row]) => row?.state === "paused"
+      )
+      yield* acting.ask("POST", `/api/v1/jobs/${first}/cancel`)
+      yield* until(watching.listed, ([shown]) => shown === `${first} cancelled`)
+      expect(yield* acting.listed).toEqual([`${first} cancelled`])
+
+      yield* standbys[0].signal("SIGINT")
+      yield* standbys[0].ended
+      // The second replica answers the other service, which knows of no act that it lacks.
+      yield* until(watching.listed, ([shown]) => shown === `${first} pending`)
+      yield* until(acting.replica, ({ lagSeconds, unused }) => unused === null && lagSeconds > 0)
+      expect(yield* acting.listed).toEqual([`${first} cancelled`])
+    })
+  )
+
   it.scopedLive("refuses a server that is no replica of the primary", () =>
     Effect.gen(function* () {
       const [primary, other] = [yield* FaultServer.make(), yield* FaultServer.make()]
