@@ -21,7 +21,7 @@ export interface Codec {
   readonly opens?: ((key: string) => boolean) | undefined
   /** Names of events whose data is stored as it is, because subscribers or waits compare it: `order.paid`, `geo.*`. [none] */
   readonly plainEvents?: ReadonlyArray<string> | undefined
-  /** Opens values but seals none: while keys are introduced, or before they are given up. [false] */
+  /** Opens values but seals none: while keys are introduced, or before they are removed. [false] */
   readonly openOnly?: boolean | undefined
 }
 

@@ -20,7 +20,7 @@ export interface SealOptions {
     | undefined
   /** Names of events whose data is stored as it is, because subscribers or waits compare it: `order.paid`, `geo.*`. [none] */
   readonly plainEvents?: ReadonlyArray<string> | undefined
-  /** Opens values but seals none: while keys are introduced, or before they are given up. [false] */
+  /** Opens values but seals none: while keys are introduced, or before they are removed. [false] */
   readonly openOnly?: boolean | undefined
   /** When a process makes a new data key. [65,536 values or 10 minutes] */
   readonly renew?:

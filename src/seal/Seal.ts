@@ -46,7 +46,7 @@ export const settings = {
   openOnly: Setting.boolean(
     {
       key: "NIGHTSHIFT_SEAL_OPEN_ONLY",
-      about: "Opens sealed values but seals no new ones: while keys are introduced, or before they are given up."
+      about: "Opens sealed values but seals no new ones: while keys are introduced, or before they are removed."
     },
     false
   ),

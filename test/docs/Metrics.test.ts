@@ -87,6 +87,14 @@ describe("docs/operate/alerts.yaml", () => {
     const explained = [...page.matchAll(/^\| `(Nightshift\w+)` +\| \S.* \| \S/gm)].map(([, name]) => name)
     expect(explained.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted())
   })
+
+  it("reports background loops that keep failing, also those that run every five minutes or every hour", () => {
+    const { expr = "" } = rules.find(({ alert }) => alert === "NightshiftLoopFailing") ?? {}
+    const limits = [...expr.matchAll(/outcome="error"\}\[(\d+)([mh])\]\)\) > (\d+)/g)]
+    const firesFor = (every: number) =>
+      limits.some(([, window, unit, limit]) => (Number(window) * (unit === "h" ? 60 : 1)) / every > Number(limit))
+    expect([1, 5, 10, 60].filter((every) => !firesFor(every))).toEqual([])
+  })
 })
 
 describe("docs/operate/grafana-dashboard.json", () => {
