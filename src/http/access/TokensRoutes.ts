@@ -22,7 +22,7 @@ const TokenRequest = Schema.Struct({
       Schema.maxLength(maxLabelCharacters, { message: () => `must be at most ${maxLabelCharacters} characters long` })
     ).annotations({ description: "Name of the token, for people." })
   )
-}).annotations({ identifier: "TokenRequest", message: () => "must be an object", ...WireText.strict })
+}).annotations(WireText.body("TokenRequest"))
 
 const TokenView = Schema.Struct({
   id: TokenId,

@@ -38,7 +38,7 @@ const SnoozeRequest = Schema.Struct({
     message: "must be a duration from 1s to 7d, such as 1h, or milliseconds"
   }),
   reason: text(1_000, "Why the incident can wait. Stored in the audit log.")
-}).annotations({ identifier: "SnoozeRequest", message: () => "must be an object", ...WireText.strict })
+}).annotations(WireText.body("SnoozeRequest"))
 
 export const SnoozeView = Schema.Struct({
   id: Schema.String,

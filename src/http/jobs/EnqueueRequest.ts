@@ -24,12 +24,8 @@ const Dedupe = Schema.Struct({
   window: WireText.optional(
     WireDuration.field("How long a retained key is held after the job was stored: 1h, 7d, or milliseconds.")
   ),
-  replace: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description:
-        "If the job that has the key is pending and of the same kind, give it this payload, start time and priority."
-    })
+  replace: WireText.flag(
+    "If the job that has the key is pending and of the same kind, give it this payload, start time and priority."
   )
 }).annotations({ identifier: "Dedupe", message: () => "must be an object with key" })
 
@@ -57,11 +53,9 @@ const job = {
   id: WireText.optional(JobId.annotations(WireText.withMessage("must be a UUID")))
 }
 
-const force = WireText.optional(
-  Schema.Boolean.annotations({
-    ...WireText.withMessage("must be true or false"),
-    description: "Accept kinds that no process has registered and payloads that do not match their kind's schema."
-  })
+/** Whether to skip the checks of kinds and payloads. */
+export const force = WireText.flag(
+  "Accept kinds that no process has registered and payloads that do not match their kind's schema."
 )
 
 export const JobToEnqueue = Schema.Struct(job).annotations({
@@ -76,13 +70,11 @@ const ManyJobs = Schema.Struct({
     .annotations({ message: () => "must be a list of jobs" })
     .pipe(Schema.minItems(1), Schema.maxItems(limits.batch)),
   force
-}).annotations({ identifier: "EnqueueRequest", message: () => "must be an object with jobs", ...WireText.strict })
+}).annotations(WireText.body("EnqueueRequest", "must be an object with jobs"))
 
-const OneJob = Schema.Struct({ ...job, force }).annotations({
-  identifier: "EnqueueOneRequest",
-  message: () => "must be an object with kind and payload, or with jobs",
-  ...WireText.strict
-})
+const OneJob = Schema.Struct({ ...job, force }).annotations(
+  WireText.body("EnqueueOneRequest", "must be an object with kind and payload, or with jobs")
+)
 
 /** Body of `POST /api/v1/jobs`. */
 export const EnqueueRequest = Schema.Union(ManyJobs, OneJob)
