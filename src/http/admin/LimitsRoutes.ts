@@ -115,7 +115,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
-          const { duration = 0 } = Body.isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, maxBodyBytes)
+          const { duration = 0 } = yield* Body.decodedIfAny(request, DrainRequest, maxBodyBytes)
           return viewOf(yield* drain(path.scope, Duration.millis(duration)))
         })
       )

@@ -222,8 +222,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("rotate", ({ path, request }) =>
         Effect.gen(function* () {
-          const given = Body.isEmpty(request) ? {} : yield* Body.decoded(request, RotateRequest, maxBodyBytes)
-          const { keep, secret }: typeof RotateRequest.Type = given
+          const { keep, secret } = yield* Body.decodedIfAny(request, RotateRequest, maxBodyBytes)
           const lasting = keep === undefined ? usualKeep : Duration.millis(keep)
           return withSecret(yield* acts.rotate(path.id, lasting, secret), 200)
         })

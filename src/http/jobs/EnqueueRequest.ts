@@ -1,8 +1,9 @@
-import { Effect, ParseResult, Predicate, Schema } from "effect"
+import { Effect, Predicate, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DedupeScope, limits } from "../../core/StoredJob.js"
+import { decodedJson } from "../Body.js"
 import { Instant } from "../Instant.js"
-import { BadRequest, faultOfIssues } from "../RequestErrors.js"
+import { BadRequest, jobsIn } from "../RequestErrors.js"
 import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 
@@ -86,24 +87,14 @@ export interface Decoded {
   readonly single: boolean
 }
 
-const decodeMany = Schema.decodeUnknown(ManyJobs)
-const decodeOne = Schema.decodeUnknown(OneJob)
-
-const decodeEither = (body: unknown) =>
-  Predicate.hasProperty(body, "kind") && !Predicate.hasProperty(body, "jobs")
-    ? Effect.map(decodeOne(body), ({ force = false, ...job }): Decoded => ({ jobs: [job], force, single: true }))
-    : Effect.map(decodeMany(body), ({ force = false, jobs }): Decoded => ({ jobs, force, single: false }))
-
 /** Decodes a request, or fails with its first invalid field. */
 export const decode = (body: unknown): Effect.Effect<Decoded, BadRequest> => {
   // Check the count first: decoding a million small jobs only to reject them would block the event loop.
-  if (Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs)) {
-    const count = body.jobs.length
-    if (count === 0 || count > limits.batch) {
-      return new BadRequest({ message: `jobs must have 1 to ${limits.batch} entries, got ${count}.`, field: "jobs" })
-    }
+  const count = jobsIn(body)
+  if (count === 0 || (count !== undefined && count > limits.batch)) {
+    return new BadRequest({ message: `jobs must have 1 to ${limits.batch} entries, got ${count}.`, field: "jobs" })
   }
-  return Effect.mapError(decodeEither(body), (error) =>
-    faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body)
-  )
+  return Predicate.hasProperty(body, "kind") && !Predicate.hasProperty(body, "jobs")
+    ? Effect.map(decodedJson(body, OneJob), ({ force = false, ...job }) => ({ jobs: [job], force, single: true }))
+    : Effect.map(decodedJson(body, ManyJobs), ({ force = false, jobs }) => ({ jobs, force, single: false }))
 }

@@ -73,7 +73,7 @@ export const ClaimRequest = Schema.Struct({
 }).annotations(WireText.body("ClaimRequest", "must be an object with worker, and queues or kinds"))
 export type ClaimRequest = typeof ClaimRequest.Type
 
-const ClaimedJobView = Schema.Struct({
+export const ClaimedJobView = Schema.Struct({
   id: JobId,
   lease: Lease.annotations({ description: "Send it with every request about this attempt." }),
   queue: Schema.String,
