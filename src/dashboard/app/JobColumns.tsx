@@ -6,6 +6,7 @@ import { ProgressBar, readProgress } from "./parts/Progress"
 import { StateBadge } from "./parts/StateBadge"
 import { Age, measured, useTick } from "./parts/Time"
 import { to } from "./Route"
+import { storedList } from "./StoredList"
 import type { Job } from "./Views"
 
 // The columns of the job lists. Each page has its own defaults; the user's choice is saved per page.
@@ -139,18 +140,11 @@ export const usualColumns = (page = ""): ReadonlyArray<Column> =>
 
 const keyOf = (page: string) => `nightshift.columns.${page}`
 
-const remembered = (page: string): ReadonlyArray<string> | undefined => {
-  try {
-    const ids: unknown = JSON.parse(localStorage.getItem(keyOf(page)) ?? "null")
-    return Array.isArray(ids) ? ids.map(String) : undefined
-  } catch {
-    return undefined
-  }
-}
-
 /** The columns that the user chose for a page, and a function to change them. */
 export const useColumns = (page: string) => {
-  const [chosen, setChosen] = useState(() => remembered(page))
+  const [chosen, setChosen] = useState<ReadonlyArray<string> | undefined>(() =>
+    storedList("localStorage", keyOf(page))?.map(String)
+  )
   const shown = chosen ?? usual[page] ?? others
   const choose = (ids: ReadonlyArray<string> | undefined) => {
     if (ids === undefined) localStorage.removeItem(keyOf(page))
