@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import { purged } from "../database/Purge.js"
 import { fragments } from "../database/SqlInstant.js"
 import { digest, Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
 
@@ -63,17 +64,14 @@ const make = Effect.gen(function* () {
       ),
 
     purge: (olderThan) =>
-      Effect.gen(function* () {
-        const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-        let sum = 0
-        for (;;) {
-          const gone = yield* mapErrors(sql`delete from ${table} where key_hash in
+      purged(olderThan, purgeBatch, (before) =>
+        Effect.map(
+          mapErrors(sql`delete from ${table} where key_hash in
             (select key_hash from ${table} where created_at < ${instant(before)} order by created_at limit ${purgeBatch}
-            for update skip locked) returning 1`)
-          sum += gone.length
-          if (gone.length < purgeBatch) return sum
-        }
-      })
+            for update skip locked) returning 1`),
+          ({ length }) => length
+        )
+      )
   })
 })
 
