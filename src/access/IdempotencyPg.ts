@@ -3,7 +3,8 @@ import { Database } from "../database/Database.js"
 import { DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
 import { purged } from "../database/Purge.js"
 import { fragments } from "../database/SqlInstant.js"
-import { digest, Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
+import { digestOf } from "./ConstantTime.js"
+import { Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
 
 /** How long to wait for a concurrent request with the same key. */
 const lockTimeout = "5s"
@@ -53,7 +54,8 @@ const make = Effect.gen(function* () {
       transaction(
         Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
-          const [keyHash, contentHash] = [digest(key), digest(content)]
+          // Only digests are stored.
+          const [keyHash, contentHash] = [digestOf(key), digestOf(content)]
           if (!(yield* claim(keyHash, contentHash, now, remembered))) return yield* answerOf(keyHash, contentHash)
           const answer = yield* act(now)
           yield* mapErrors(
