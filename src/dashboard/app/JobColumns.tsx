@@ -4,7 +4,7 @@ import { isWaiting } from "./JobActs"
 import { PodLink } from "./Links"
 import { ProgressBar, readProgress } from "./parts/Progress"
 import { StateBadge } from "./parts/StateBadge"
-import { Age, measured, useTick } from "./parts/Time"
+import { Age, Elapsed } from "./parts/Time"
 import { to } from "./Route"
 import { storedList } from "./StoredList"
 import type { Job } from "./Views"
@@ -28,11 +28,9 @@ const lastChange = (job: Job) => job.finishedAt ?? (job.state === "running" ? jo
 
 /** How long the last run took, or has taken so far. */
 const Duration = ({ isOld, job }: { readonly job: Job; readonly isOld: boolean }) => {
-  const now = useTick(!isOld)
   const isUnknown = isOld && job.finishedAt === null
   if (job.startedAt === null || isWaiting(job.state) || isUnknown) return <span class="quiet">–</span>
-  const ended = job.finishedAt === null ? now : Date.parse(job.finishedAt)
-  return <>{measured(Math.max(0, ended - Date.parse(job.startedAt)) / 1000)}</>
+  return <Elapsed from={job.startedAt} to={job.finishedAt} />
 }
 
 /** The progress of a running job, the error of a failed one, or the payload. */
