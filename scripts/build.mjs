@@ -213,27 +213,18 @@ const promises = await build({
 })
 addRequire(promises)
 
+const small = { ...shared, splitting: false, minifySyntax: true, minifyWhitespace: true, lineLimit }
+
 // The entry point for functions: one small file for any runtime with fetch and Web Crypto, without Effect and Node's modules.
 const serverless = await build({
-  ...shared,
+  ...small,
   entryPoints: { serverless: "src/serverless/index.ts" },
   platform: "neutral",
-  target: "es2022",
-  splitting: false,
-  minifySyntax: true,
-  minifyWhitespace: true,
-  lineLimit
+  target: "es2022"
 })
 
 // The entry point that seals values: one small file with Node's modules only.
-const codec = await build({
-  ...shared,
-  entryPoints: { codec: "src/codec/index.ts" },
-  splitting: false,
-  minifySyntax: true,
-  minifyWhitespace: true,
-  lineLimit
-})
+const codec = await build({ ...small, entryPoints: { codec: "src/codec/index.ts" } })
 
 // The CLI is one file, which starts three times faster than a thousand. It is a CommonJS script, because Node can store the
 // compiled functions of a script, but not those of ES modules (see CodeCache).

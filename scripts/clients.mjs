@@ -1,12 +1,10 @@
 // Runs the tests of the clients in other languages (clients/) against a service with an embedded PostgreSQL.
-import { spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join, resolve } from "node:path"
-import { createInterface } from "node:readline"
-
-const root = resolve(import.meta.dirname, "..")
+import { join } from "node:path"
+import { root, start } from "./installed.mjs"
 
 /** The tests of each client, and the program that they need. */
 const clients = [
@@ -26,11 +24,9 @@ const folder = mkdtempSync(join(tmpdir(), "nightshift-clients-"))
 const secret = () => randomBytes(24).toString("base64url")
 const [admin, worker, narrow] = [secret(), secret(), secret()]
 
-const service = spawn(process.execPath, [join(root, "dist/nightshift.js"), "serve", "--embedded"], {
-  cwd: folder,
-  stdio: ["ignore", "pipe", "inherit"],
+const service = await start(folder, process.execPath, [join(root, "dist/nightshift.js"), "serve", "--embedded"], {
+  sign: '"ui":',
   env: {
-    ...process.env,
     PORT: "0",
     LOG_FORMAT: "json",
     LOG_LEVEL: "error",
@@ -41,15 +37,7 @@ const service = spawn(process.execPath, [join(root, "dist/nightshift.js"), "serv
     NIGHTSHIFT_WORKER_TOKENS: `${worker}:* ${narrow}:other`
   }
 })
-const ended = new Promise((done) => service.once("exit", done))
-
-const url = await new Promise((found, fail) => {
-  service.once("exit", (code) => fail(new Error(`the service ended with exit code ${code}`)))
-  createInterface({ input: service.stdout }).on("line", (line) => {
-    const [address] = /http:\/\/127\.0\.0\.1:\d+/.exec(line) ?? []
-    if (address !== undefined) found(address)
-  })
-})
+const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(service.said())
 
 let failed = 0
 try {
@@ -71,8 +59,7 @@ try {
     if (status !== 0) failed += 1
   }
 } finally {
-  service.kill("SIGTERM")
-  await ended
+  await service.stop("SIGTERM")
   rmSync(folder, { recursive: true, force: true })
 }
 process.exitCode = failed

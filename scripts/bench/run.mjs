@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs"
 import { cpus, totalmem } from "node:os"
 import { dirname, resolve } from "node:path"
-import pg from "pg"
+import { query } from "../matrix/servers.mjs"
 import { barsFrom } from "./bars.mjs"
 import { drawCharts } from "./charts.mjs"
 import { readOptions } from "./options.mjs"
@@ -25,15 +25,9 @@ const reportedSettings = [
 ]
 
 const settingsOf = async (url) => {
-  const client = new pg.Client(url)
-  await client.connect()
-  try {
-    const query = "select name, current_setting(name) as value from unnest($1::text[]) as name"
-    const { rows } = await client.query(query, [reportedSettings])
-    return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
-  } finally {
-    await client.end()
-  }
+  const settings = "select name, current_setting(name) as value from unnest($1::text[]) as name"
+  const rows = await query(url, settings, [reportedSettings])
+  return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
 }
 
 const availableOf = async (ids) => {

@@ -1,8 +1,8 @@
 // The systems by name, and the interface of each file in systems/.
 //
 //   title         name in the tables
-//   store         "postgres" (a fresh database per measurement) or "redis"
-//   peer          whether it is installed in peers/node_modules
+//   store         "postgres" (a fresh database per measurement) or "redis" [postgres]
+//   peer          whether it is installed in peers/node_modules [false]
 //   unavailable   a function: why it cannot run here, or undefined
 //   prepare(url)  creates the schema in a fresh database, before any instance is opened
 //   open(url)     an instance, in a separate process:
@@ -56,5 +56,7 @@ export const systemIds = [
   "bare-disk"
 ]
 
+const usual = { store: "postgres", peer: false, unavailable: async () => undefined, prepare: async () => {} }
+
 /** Loads a system by its id. */
-export const loadSystem = async (id) => (await import(`./systems/${id}.mjs`)).system
+export const loadSystem = async (id) => ({ ...usual, ...(await import(`./systems/${id}.mjs`)).system })

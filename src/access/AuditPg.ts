@@ -1,8 +1,9 @@
-import { Clock, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Effect, Layer, Option } from "effect"
 import { BadCursor } from "../core/BadCursor.js"
 import { floorOf, isId, makeGenerator } from "../core/Ids.js"
 import { Database, within } from "../database/Database.js"
 import { mapErrors } from "../database/DatabaseError.js"
+import { purged } from "../database/Purge.js"
 import { fragments } from "../database/SqlInstant.js"
 import { AfterCommit } from "../database/Transaction.js"
 import { Audit, type AuditEntry, type AuditFilter, kept } from "./Audit.js"
@@ -71,17 +72,14 @@ const make = Effect.gen(function* () {
     })
 
   const purge: typeof Audit.Service.purge = (olderThan) =>
-    Effect.gen(function* () {
-      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-      let sum = 0
-      for (;;) {
+    purged(olderThan, purgeBatch, (before) =>
+      Effect.map(
         // Ids increase with time, so this order reads only the rows to delete.
-        const gone = yield* mapErrors(sql<{ id: string }>`delete from ${table} where id in
-          (select id from ${table} where at < ${instant(before)} order by id limit ${purgeBatch}) returning id`)
-        sum += gone.length
-        if (gone.length < purgeBatch) return sum
-      }
-    })
+        mapErrors(sql`delete from ${table} where id in
+          (select id from ${table} where at < ${instant(before)} order by id limit ${purgeBatch}) returning id`),
+        ({ length }) => length
+      )
+    )
 
   return Audit.of({ record, list, purge })
 })

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto"
 import { Context, type Duration, type Effect } from "effect"
 import { Expected } from "../core/ExpectedError.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
@@ -19,9 +18,6 @@ export class IdempotencyKeyBusy extends Expected<IdempotencyKeyBusy>(409, { head
     return "A request with this Idempotency-Key is still in progress. Retry in a few seconds."
   }
 }
-
-/** The hash stored instead of the key and the request content. */
-export const digest = (text: string): Buffer => createHash("sha256").update(text).digest()
 
 /** Lets a client repeat a request safely when it did not receive the response. */
 export class Idempotency extends Context.Tag("nightshift/access/Idempotency")<

@@ -1,8 +1,10 @@
 import { Clock, Duration, Effect, Layer } from "effect"
 import { Database } from "../database/Database.js"
 import { DatabaseUnavailable, mapErrors } from "../database/DatabaseError.js"
+import { purged } from "../database/Purge.js"
 import { fragments } from "../database/SqlInstant.js"
-import { digest, Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
+import { digestOf } from "./ConstantTime.js"
+import { Idempotency, IdempotencyKeyBusy, IdempotencyKeyReused } from "./Idempotency.js"
 
 /** How long to wait for a concurrent request with the same key. */
 const lockTimeout = "5s"
@@ -52,7 +54,8 @@ const make = Effect.gen(function* () {
       transaction(
         Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
-          const [keyHash, contentHash] = [digest(key), digest(content)]
+          // Only digests are stored.
+          const [keyHash, contentHash] = [digestOf(key), digestOf(content)]
           if (!(yield* claim(keyHash, contentHash, now, remembered))) return yield* answerOf(keyHash, contentHash)
           const answer = yield* act(now)
           yield* mapErrors(
@@ -63,17 +66,14 @@ const make = Effect.gen(function* () {
       ),
 
     purge: (olderThan) =>
-      Effect.gen(function* () {
-        const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-        let sum = 0
-        for (;;) {
-          const gone = yield* mapErrors(sql`delete from ${table} where key_hash in
+      purged(olderThan, purgeBatch, (before) =>
+        Effect.map(
+          mapErrors(sql`delete from ${table} where key_hash in
             (select key_hash from ${table} where created_at < ${instant(before)} order by created_at limit ${purgeBatch}
-            for update skip locked) returning 1`)
-          sum += gone.length
-          if (gone.length < purgeBatch) return sum
-        }
-      })
+            for update skip locked) returning 1`),
+          ({ length }) => length
+        )
+      )
   })
 })
 

@@ -61,16 +61,6 @@ export type PodLoops<R> = Effect.Effect<ReadonlyArray<Loop | LeaderLoop>, never,
 /** The report of a step that found nothing to do. */
 export const nothing: Report = {}
 
-/** A loop of one step that reports nothing. */
-export const single = ({
-  run,
-  ...loop
-}: Omit<Loop, "about" | "steps"> & { readonly run: Effect.Effect<unknown, unknown> }): Loop => ({
-  ...loop,
-  about: "",
-  steps: [{ name: "pass", run: Effect.as(run, nothing) }]
-})
-
 const isEmpty = (report: Report) => Object.values(report).every((count) => count === 0)
 const shown = (report: Report) =>
   Object.entries(report)
@@ -181,6 +171,13 @@ const withoutTimeouts = (loop: Loop): Loop => ({
   ...loop,
   steps: loop.steps.map(({ timeout: _, ...step }) => step)
 })
+
+/** Repeats one step that reports nothing until it is interrupted. */
+export const repeated = ({
+  run,
+  ...loop
+}: Omit<Loop, "about" | "steps"> & { readonly run: Effect.Effect<unknown, unknown> }): Effect.Effect<void> =>
+  repeatLoop({ ...loop, about: "", steps: [{ name: "pass", run: Effect.as(run, nothing) }] })
 
 /**
  * Repeats a pass on the loop's schedule until it is interrupted. `passed` is called after each pass. Drives the schedule

@@ -1,7 +1,7 @@
 import { Clock, Context, Duration, Effect, Layer, Schedule, Schema } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as DurationText from "../core/DurationText.js"
-import { repeatLoop, single } from "../core/Loop.js"
+import { repeated } from "../core/Loop.js"
 import * as Setting from "../core/Setting.js"
 import { Database, patiently } from "./Database.js"
 import { type DatabaseError, mapErrors } from "./DatabaseError.js"
@@ -168,13 +168,9 @@ export const layer: Layer.Layer<DatabaseTime, ClockTooUncertain | DatabaseError 
         ),
         Effect.catchAll((error) => Effect.logDebug("could not sample the database's clock", error))
       )
-      const loop = single({
-        name: "clock",
-        schedule: Schedule.spaced(samplingInterval),
-        runAtStart: false,
-        run: discipline
-      })
-      yield* Effect.forkScoped(repeatLoop(loop))
+      yield* Effect.forkScoped(
+        repeated({ name: "clock", schedule: Schedule.spaced(samplingInterval), runAtStart: false, run: discipline })
+      )
 
       const facts = Layer.succeed(DatabaseTime, {
         offsetMillis: Effect.sync(() => time.offset),

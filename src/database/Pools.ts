@@ -1,7 +1,7 @@
 import { Duration, Effect, Fiber, FiberRef, Option, Redacted, Runtime, Schedule, type Scope } from "effect"
 import pg from "pg"
 import * as DurationText from "../core/DurationText.js"
-import { repeatLoop, single } from "../core/Loop.js"
+import { repeated } from "../core/Loop.js"
 import type { DatabaseConfig } from "./DatabaseConfig.js"
 import { ServerUnresponsive } from "./DatabaseError.js"
 import { address, serversOf } from "./DatabaseUrl.js"
@@ -236,13 +236,9 @@ export const open = (
         `PostgreSQL did not answer ${closed} statements within ${DurationText.format(answerTimeout)}: closed their connections`
       )
     })
-    const loop = single({
-      name: "connections",
-      schedule: Schedule.spaced(lookEvery),
-      runAtStart: true,
-      run: closeUnresponsive
-    })
-    yield* Effect.forkScoped(repeatLoop(loop))
+    yield* Effect.forkScoped(
+      repeated({ name: "connections", schedule: Schedule.spaced(lookEvery), runAtStart: true, run: closeUnresponsive })
+    )
 
     return {
       own: routed(own, own, () => (isInHandler() ? program : own)),

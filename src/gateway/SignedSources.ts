@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto"
 import { Data } from "effect"
+import { digestOf, isAmong } from "../access/ConstantTime.js"
 import * as SigningKey from "../core/SigningKey.js"
-import { digestOf, isAmong } from "./ConstantTime.js"
 import type { SignatureStyle } from "./config/Declarations.js"
 
 // Verifies webhook signatures, and makes those of Standard Webhooks. All three styles sign the raw bytes of the body, so verify before parsing. Standard

@@ -1,5 +1,5 @@
 import { Clock, Data, Duration, Effect, ExecutionStrategy, Exit, Schedule, Schema, Scope } from "effect"
-import { repeatLoop, single } from "../core/Loop.js"
+import { repeated } from "../core/Loop.js"
 import * as Outcome from "../core/Outcome.js"
 import type { JobKind } from "../queue/Job.js"
 import { cleanPath } from "./ChildProcess.js"
@@ -140,13 +140,9 @@ const open = (kind: string, options: WorkerPoolOptions) =>
       const idle = free.filter(({ idleSince }) => now - idleSince >= idleMillis)
       yield* Effect.forEach(idle, discard, { concurrency: "unbounded", discard: true })
     })
-    const loop = single({
-      name: `pool of ${kind}`,
-      schedule: Schedule.spaced(idleMillis),
-      runAtStart: false,
-      run: closeIdle
-    })
-    yield* Effect.forkScoped(repeatLoop(loop))
+    yield* Effect.forkScoped(
+      repeated({ name: `pool of ${kind}`, schedule: Schedule.spaced(idleMillis), runAtStart: false, run: closeIdle })
+    )
     return { takeOne, returnToPool, discard }
   })
 

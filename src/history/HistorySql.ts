@@ -1,6 +1,7 @@
-import { Clock, Duration, Effect } from "effect"
+import { type Duration, Effect } from "effect"
 import type { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
+import { purged } from "../database/Purge.js"
 import { instant } from "../database/SqlInstant.js"
 
 // Times are passed as epoch milliseconds.
@@ -27,20 +28,17 @@ export const purgeRows = (
   { schema, sql }: typeof Database.Service,
   { key, old, table }: Rows,
   olderThan: Duration.Duration
-): Effect.Effect<number, DatabaseError> =>
-  Effect.gen(function* () {
-    const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-    // Skips rows that another process is deleting or updating.
-    const text = `
-      with old as (
-        select ${key} from ${schema}.${table} where ${old(instant("$1"))} limit $2 for update skip locked
-      )
-      delete from ${schema}.${table} where (${key}) in (select ${key} from old)`
-    let sum = 0
-    for (;;) {
-      const result = yield* mapErrors(sql.unsafe(text, [before, batch]).raw)
-      const count = (result as { readonly rowCount: number | null }).rowCount ?? 0
-      sum += count
-      if (count < batch) return sum
-    }
-  })
+): Effect.Effect<number, DatabaseError> => {
+  // Skips rows that another process is deleting or updating.
+  const text = `
+    with old as (
+      select ${key} from ${schema}.${table} where ${old(instant("$1"))} limit $2 for update skip locked
+    )
+    delete from ${schema}.${table} where (${key}) in (select ${key} from old)`
+  return purged(olderThan, batch, (before) =>
+    Effect.map(
+      mapErrors(sql.unsafe(text, [before, batch]).raw),
+      (result) => (result as { readonly rowCount: number | null }).rowCount ?? 0
+    )
+  )
+}

@@ -26,12 +26,6 @@ export const refusedType = (type: string | undefined, encoding: string | undefin
   return encoding === undefined || encoding.toLowerCase() === "identity" ? undefined : `encoded as ${encoding}`
 }
 
-/** Whether a request whose body is optional has none. */
-export const isEmpty = ({ headers }: HttpServerRequest.HttpServerRequest): boolean =>
-  headers["content-type"] === undefined &&
-  headers["transfer-encoding"] === undefined &&
-  (headers["content-length"] ?? "0") === "0"
-
 /** A stream whose end says whether it is complete: that of node, or one made from a web standard request. */
 type Source = Readable & { readonly complete?: boolean }
 
@@ -96,18 +90,19 @@ export const bytes = (
     })
   })
 
+const checkType = ({ headers }: HttpServerRequest.HttpServerRequest): Effect.Effect<void, ContentTypeRefused> => {
+  const type = headers["content-type"]
+  if (type === undefined) return new ContentTypeRefused({ given: "missing (no Content-Type)" })
+  const refused = refusedType(type, headers["content-encoding"])
+  return refused === undefined ? Effect.void : new ContentTypeRefused({ given: refused })
+}
+
 /** Reads a JSON body. Rejects a wrong Content-Type or a too large Content-Length before reading. */
 export const json = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number
 ): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
-  Effect.gen(function* () {
-    const type = request.headers["content-type"]
-    if (type === undefined) return yield* new ContentTypeRefused({ given: "missing (no Content-Type)" })
-    const refused = refusedType(type, request.headers["content-encoding"])
-    if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
-    return yield* parse(yield* bytes(request, maxBytes))
-  })
+  Effect.zipRight(checkType(request), Effect.flatMap(bytes(request, maxBytes), parse))
 
 /** Reads a JSON body and decodes it. Fails with the first invalid field. */
 export const decoded = <A, I>(
@@ -116,6 +111,19 @@ export const decoded = <A, I>(
   maxBytes: number
 ): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.flatMap(json(request, maxBytes), (body) => decodedJson(body, schema))
+
+/** Like `decoded`, for a body that may be omitted. Without one, returns what the schema makes of `{}`. */
+export const decodedIfAny = <A, I>(
+  request: HttpServerRequest.HttpServerRequest,
+  schema: Schema.Schema<A, I>,
+  maxBytes: number
+): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
+  Effect.flatMap(bytes(request, maxBytes), (given) =>
+    Effect.flatMap(
+      given.length === 0 ? Effect.succeed({}) : Effect.zipRight(checkType(request), parse(given)),
+      (body) => decodedJson(body, schema)
+    )
+  )
 
 /** Decodes a JSON body. Fails with the first invalid field. */
 export const decodedJson = <A, I>(body: unknown, schema: Schema.Schema<A, I>): Effect.Effect<A, BadRequest> =>

@@ -198,12 +198,12 @@ export const faultAt = (path: ReadonlyArray<PropertyKey>, reason: string, body: 
   const field = fieldOf(path)
   if (first !== "jobs" || typeof index !== "number") return new BadRequest({ message: `${field} ${reason}.`, field })
   const named = rest.length === 0 ? "it" : fieldOf(rest)
-  return new BadRequest({ message: `${jobPrefix({ index, jobs: jobsIn(body) })}${named} ${reason}.`, field })
+  return new BadRequest({ message: `${jobPrefix({ index, jobs: jobsIn(body) ?? 2 })}${named} ${reason}.`, field })
 }
 
-/** Number of jobs in the body; assumes several if unknown. */
-const jobsIn = (body: unknown): number =>
-  Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs) ? body.jobs.length : 2
+/** Number of jobs in the body; undefined if it has no list of jobs. */
+export const jobsIn = (body: unknown): number | undefined =>
+  Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs) ? body.jobs.length : undefined
 
 /** Reports the first issue, which is the only one: decoding stops there. */
 export const faultOfIssues = (issues: ReadonlyArray<Issue>, body?: unknown): BadRequest => {

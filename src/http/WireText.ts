@@ -62,6 +62,8 @@ const repeated = <A extends string>(
     encode: (values) => ParseResult.succeed(values)
   }).annotations({ jsonSchema: { type: "array", items, description } })
 
+const mustBeOneOf = (words: ReadonlyArray<string>) => `must be one of ${words.join(", ")}`
+
 const byComma = (text: string) => text.split(",")
 const readText = (text: string) => Either.flip(Either.fromNullable(faultOf(text), () => text))
 
@@ -81,7 +83,7 @@ export const anyOf = <const A extends string>(words: ReadonlyArray<A>, descripti
     (text) =>
       Either.fromNullable(
         words.find((word) => word === text),
-        () => `must be one of ${words.join(", ")}`
+        () => mustBeOneOf(words)
       ),
     { type: "string", enum: words },
     description
@@ -106,5 +108,29 @@ export const optional = <S extends Schema.Schema.Any>(schema: S): Schema.optiona
 /** Replaces the schema's own error message. */
 export const withMessage = (message: string) => ({ message: () => ({ message, override: true }) })
 
+const described = (message: string, description: string | undefined) => ({
+  ...withMessage(message),
+  ...(description === undefined ? {} : { description })
+})
+
+/** An optional field that is true or false. */
+export const flag = (description?: string) =>
+  optional(Schema.Boolean.annotations(described("must be true or false", description)))
+
+/** One of a fixed set of values. */
+export const oneOf = <const A extends string>(words: ReadonlyArray<A>, description?: string) =>
+  Schema.Literal(...words).annotations(described(mustBeOneOf(words), description))
+
+/** The direction of a list. */
+export const order = (description: string) =>
+  optional(Schema.Literal("asc", "desc").annotations(described("must be asc or desc", description)))
+
 /** Rejects unknown fields, so a misspelled field is not silently ignored. */
 export const strict = { parseOptions: { onExcessProperty: "error", exact: true } } as const
+
+/** The annotations of a body: its name in the contract, and what it must be. */
+export const body = (identifier: string, message = "must be an object") => ({
+  identifier,
+  message: () => message,
+  ...strict
+})

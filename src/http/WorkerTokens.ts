@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto"
 import { Either, Option, Redacted } from "effect"
-import { isSame } from "../gateway/ConstantTime.js"
+import { isSame } from "../access/ConstantTime.js"
 import { isQueueName } from "../queue/NewJob.js"
 
 // NIGHTSHIFT_WORKER_TOKENS: `<token>:<queue>,<queue>`, several separated by spaces. `*` means all queues.

@@ -96,9 +96,10 @@ export {
 export const faultOfPriority = (priority: number): string | undefined =>
   faultOfWhole(priority, limits.priority.min, limits.priority.max)
 
-type Fault = readonly [field: string, reason: string]
+/** An invalid field, and why. */
+export type Fault = readonly [field: string, reason: string]
 
-const at = (field: string, reason: string | undefined): Fault | undefined =>
+export const at = (field: string, reason: string | undefined): Fault | undefined =>
   reason === undefined ? undefined : [field, reason]
 
 /** The scope of a dedupe key. A window implies `retained`. */

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto"
 import { Clock, Context, Effect, Layer, Queue as Mailbox, Runtime } from "effect"
-import { repeatLoop, single } from "../core/Loop.js"
+import { repeated } from "../core/Loop.js"
 import { onEvent } from "../core/LoopSchedule.js"
 import * as TokenBucket from "../core/TokenBucket.js"
 import { Database } from "../database/Database.js"
@@ -97,13 +97,9 @@ export class Notifier extends Context.Tag("nightshift/queue/Notifier")<
           Effect.logDebug("could not notify other processes of new work; they find it by polling", error)
         )
       )
-      const sending = single({
-        name: "notifier",
-        schedule: onEvent(Effect.void),
-        runAtStart: true,
-        run: send
-      })
-      yield* Effect.forkScoped(repeatLoop(sending))
+      yield* Effect.forkScoped(
+        repeated({ name: "notifier", schedule: onEvent(Effect.void), runAtStart: true, run: send })
+      )
 
       // The payload comes from another process; an unknown queue name wakes no worker. A process that only enqueues
       // does not listen: it would be woken by each of its own jobs.

@@ -77,20 +77,7 @@ const within = (values: Values, unit: string): string => {
   return `${unit}${all.length === 1 ? "" : "s"} ${runs(all)}`
 }
 
-const monthNames = [
-  "January",
-  "February",
-  "March",
-  "April",
-  "May",
-  "June",
-  "July",
-  "August",
-  "September",
-  "October",
-  "November",
-  "December"
-]
+const monthNames = "January February March April May June July August September October November December".split(" ")
 const dayNames = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
 
 const monthName = (month: number) => monthNames[month - 1] ?? String(month)

@@ -3,6 +3,7 @@ import * as Storable from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
 import type { SubjectDigest } from "../core/Subject.js"
 import { digestOf, subjectCharacters } from "../database/SubjectText.js"
+import { at, type Fault } from "../queue/NewJob.js"
 import * as Expression from "./Expression.js"
 import { maxMissedRuns } from "./Policies.js"
 import { InvalidSchedule } from "./ScheduleErrors.js"
@@ -14,11 +15,6 @@ export const defaults = { timezone: "UTC", overlap: "allow", missed: "one", paus
 
 /** Lower than the limit for jobs, because lists of schedules include the payloads. */
 const payloadBytes = 64 * 1024
-
-type Fault = readonly [field: string, reason: string]
-
-const at = (field: string, reason: string | undefined): Fault | undefined =>
-  reason === undefined ? undefined : [field, reason]
 
 const got = (isValid: boolean, expected: string, value: unknown): string | undefined =>
   isValid ? undefined : `must be ${expected}, got ${Storable.shown(value)}`

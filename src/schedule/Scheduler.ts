@@ -1,4 +1,4 @@
-import { Cause, Duration, Effect, Either, Option } from "effect"
+import { Cause, Duration, Effect, Either, Option, Record } from "effect"
 import { Leadership, TermEnded } from "../cluster/Leadership.js"
 import * as ErrorText from "../core/ErrorText.js"
 import type { Term } from "../core/Ids.js"
@@ -58,27 +58,10 @@ const nothing: PassReport = { fired: 0, skipped: 0, missed: 0, seeded: 0, paused
 const reportOf = (counts: Partial<PassReport>): PassReport => ({ ...nothing, ...counts })
 
 const sum = (reports: ReadonlyArray<PassReport>): PassReport =>
-  reports.reduce(
-    (all, one) => ({
-      fired: all.fired + one.fired,
-      skipped: all.skipped + one.skipped,
-      missed: all.missed + one.missed,
-      seeded: all.seeded + one.seeded,
-      paused: all.paused + one.paused,
-      superseded: all.superseded + one.superseded,
-      failed: all.failed + one.failed
-    }),
-    nothing
-  )
+  reports.reduce((all, one) => Record.map(all, (count, name) => count + one[name]), nothing)
 
 /** Returns the counts that are worth a log line. Ticks that fired normally are not. */
-export const noteworthy = ({ paused, failed, missed, seeded, skipped }: PassReport): Report => ({
-  skipped,
-  missed,
-  seeded,
-  paused,
-  failed
-})
+export const noteworthy = ({ fired: _, superseded: __, ...counts }: PassReport): Report => counts
 
 export type Needs = Schedules | Queue | Kinds | JobSearch | Transactions | Leadership | Metrics | SchedulerConfig
 

@@ -17,24 +17,20 @@ const make = Effect.gen(function* () {
 
   const hint = (name: string) => hints.publish(topic, name)
 
-  const found = (name: string, row: Option.Option<Stored.ScheduleRow>) =>
-    Option.match(row, {
-      onNone: () => Either.left(new ScheduleNotFound({ name })),
-      onSome: (row) => (row.removedAt === undefined ? Either.right(row) : Either.left(new ScheduleNotFound({ name })))
-    })
   // An invalid name never exists, and may contain characters that PostgreSQL cannot encode.
   const ifValidName = <A, E>(name: string, query: Effect.Effect<A, E>) =>
     Storable.isPlainName(name) ? query : new ScheduleNotFound({ name })
-  const get = (name: string) =>
+  const reading = (read: typeof statements.read) => (name: string) =>
     ifValidName(
       name,
-      Effect.flatMap(statements.read(name), (row) => found(name, row))
+      Effect.flatMap(read(name), (row) =>
+        Option.isSome(row) && row.value.removedAt === undefined
+          ? Effect.succeed(row.value)
+          : new ScheduleNotFound({ name })
+      )
     )
-  const hold = (name: string) =>
-    ifValidName(
-      name,
-      Effect.flatMap(statements.lock(name), (row) => found(name, row))
-    )
+  const get = reading(statements.read)
+  const hold = reading(statements.lock)
 
   /** Declares one schedule. If several pods start together, one inserts the row and the other pods wait for its lock. */
   const declareOne = (definition: Parameters<typeof Stored.declared>[1]) =>

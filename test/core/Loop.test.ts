@@ -1,18 +1,18 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Logger, Random, Schedule, TestClock } from "effect"
-import { type Loop, type PassOutcome, repeatLoop, type Step, single } from "../../src/core/Loop.js"
+import { type Loop, type PassOutcome, repeated, repeatLoop, type Step } from "../../src/core/Loop.js"
 import * as LoopSchedule from "../../src/core/LoopSchedule.js"
 import { makeLatch } from "../../src/core/LoopSchedule.js"
 
 /** Records the second in which each pass of a loop begins. */
 const watched = (
-  loop: Omit<Parameters<typeof single>[0], "name" | "run">,
+  loop: Omit<Parameters<typeof repeated>[0], "name" | "run">,
   pass: (nth: number) => Effect.Effect<unknown, unknown> = () => Effect.void
 ) =>
   Effect.gen(function* () {
     const seconds: Array<number> = []
     const run = Effect.flatMap(Clock.currentTimeMillis, (now) => pass(seconds.push(now / 1000)))
-    const fiber = yield* Effect.fork(repeatLoop(single({ name: "watched", ...loop, run })))
+    const fiber = yield* Effect.fork(repeated({ name: "watched", ...loop, run }))
     yield* TestClock.adjust(0)
     return { seconds, fiber }
   })
@@ -133,8 +133,8 @@ describe("a loop", () => {
     Effect.gen(function* () {
       const ready = Effect.async<void>((resume) => resume(Effect.void))
       const run = Effect.sync(() => {})
-      const loop = single({ name: "eager", schedule: LoopSchedule.onEvent(ready), runAtStart: false, run })
-      const fiber = yield* Effect.fork(repeatLoop(loop))
+      const loop = repeated({ name: "eager", schedule: LoopSchedule.onEvent(ready), runAtStart: false, run })
+      const fiber = yield* Effect.fork(loop)
       yield* Effect.yieldNow()
       yield* Fiber.interrupt(fiber)
     })

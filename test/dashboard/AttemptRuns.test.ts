@@ -68,7 +68,8 @@ describe("the runs of a job", () => {
       from: Date.parse(at(9)),
       to: undefined,
       pod: "q",
-      error: null
+      error: null,
+      message: null
     })
     const done = runsOf({ history, state: "done", attempt: 3, startedAt: at(9), finishedAt: at(10) })
     expect(done.at(-1)).toMatchObject({ outcome: "done", to: Date.parse(at(10)) })

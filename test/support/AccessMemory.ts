@@ -1,6 +1,7 @@
 import { Clock, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { Audit, type AuditEntry, type AuditFilter, kept } from "../../src/access/Audit.js"
-import { digest, Idempotency, IdempotencyKeyReused } from "../../src/access/Idempotency.js"
+import { digestOf } from "../../src/access/ConstantTime.js"
+import { Idempotency, IdempotencyKeyReused } from "../../src/access/Idempotency.js"
 import {
   limits,
   type SavedView,
@@ -70,7 +71,7 @@ const makeIdempotency = Effect.gen(function* () {
   const known = new Map<string, Known>()
   // Serializes requests, so that a concurrent duplicate finds the first result.
   const turn = yield* Effect.makeSemaphore(1)
-  const text = (value: string) => digest(value).toString("hex")
+  const text = (value: string) => digestOf(value).toString("hex")
 
   return Idempotency.of({
     once: (request, act) =>

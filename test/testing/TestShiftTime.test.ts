@@ -14,7 +14,7 @@ import {
 import { z } from "zod"
 import { job } from "../../src/client/index.js"
 import { Workspace } from "../../src/core/Ids.js"
-import { idleUntil, repeatLoop, single } from "../../src/core/Loop.js"
+import { idleUntil, repeated } from "../../src/core/Loop.js"
 import * as Handler from "../../src/handlers/Handler.js"
 import * as Job from "../../src/queue/Job.js"
 import * as Schedule from "../../src/schedule/Schedule.js"
@@ -236,8 +236,8 @@ describe("time in a shift", () => {
         idleUntil(() => Number.POSITIVE_INFINITY),
         Effect.forkDaemon(sleeper)
       )
-      const loop = single({ name: "idle", schedule: EffectSchedule.spaced("1 hour"), runAtStart: true, run })
-      yield* Effect.fork(repeatLoop(loop))
+      const loop = repeated({ name: "idle", schedule: EffectSchedule.spaced("1 hour"), runAtStart: true, run })
+      yield* Effect.fork(loop)
       yield* TestClock.adjust("1 day")
       expect(woken).toEqual([60_000, 120_000])
     }).pipe(Effect.provide(VirtualClock.layer))

@@ -32,9 +32,5 @@ const open = async () => {
 
 export const system = {
   title: "bare disk",
-  store: "postgres",
-  peer: false,
-  unavailable: async () => undefined,
-  prepare: async () => {},
   open
 }

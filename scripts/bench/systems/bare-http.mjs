@@ -1,6 +1,7 @@
 // Baseline for the HTTP server: node:http with one insert per request.
 import { createServer } from "node:http"
 import pg from "pg"
+import { execute } from "../../matrix/servers.mjs"
 
 const insert = { name: "insert", text: "insert into webhook (payload) values ($1)" }
 
@@ -31,14 +32,6 @@ const open = async (url) => {
 
 export const system = {
   title: "bare http",
-  store: "postgres",
-  peer: false,
-  unavailable: async () => undefined,
-  prepare: async (url) => {
-    const client = new pg.Client(url)
-    await client.connect()
-    await client.query("create table webhook (id bigserial primary key, payload jsonb not null)")
-    await client.end()
-  },
+  prepare: (url) => execute(url, ["create table webhook (id bigserial primary key, payload jsonb not null)"]),
   open
 }

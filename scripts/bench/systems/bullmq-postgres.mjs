@@ -17,9 +17,7 @@ const open = async (url) => {
 
 export const system = {
   title: "BullMQ on PostgreSQL",
-  store: "postgres",
   peer: true,
-  unavailable: async () => undefined,
   prepare,
   open
 }

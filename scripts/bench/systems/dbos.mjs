@@ -76,9 +76,7 @@ const openWorkflows = async (url) => {
 
 export const system = {
   title: "DBOS",
-  store: "postgres",
   peer: true,
-  unavailable: async () => undefined,
   prepare: async (url) => {
     const DBOS = await launched(url)
     await DBOS.launch()

@@ -53,9 +53,7 @@ const open = async (url, batched) => {
 
 export const graphile = (batched) => ({
   title: `graphile-worker ${batched ? "batched" : "default"}`,
-  store: "postgres",
   peer: true,
-  unavailable: async () => undefined,
   prepare,
   open: (url) => open(url, batched)
 })

@@ -208,8 +208,6 @@ const open = async (url, params = {}) => {
 
 export const system = {
   title: "nightshift",
-  store: "postgres",
-  peer: false,
   unavailable: async () => (existsSync(face) ? undefined : "dist/ is not built: run npm run build"),
   prepare: async (url) => {
     const { Redacted } = await import("effect")

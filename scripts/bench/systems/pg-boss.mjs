@@ -60,9 +60,7 @@ const open = async (url) => {
 
 export const system = {
   title: "pg-boss",
-  store: "postgres",
   peer: true,
-  unavailable: async () => undefined,
   prepare,
   open
 }

@@ -158,9 +158,6 @@ const open = async (url) => {
 
 export const system = {
   title: "SQL limit",
-  store: "postgres",
-  peer: false,
-  unavailable: async () => undefined,
   prepare,
   open
 }

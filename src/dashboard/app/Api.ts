@@ -157,12 +157,4 @@ export const call = <A>({ body, method, path }: { method: string; path: string; 
   send(method, path, body ?? undefined)
 export const remove = <A>(path: string): Promise<A> => send("DELETE", path)
 
-/** Builds a query string. Skips empty values and repeats the name for arrays. */
-export const query = (
-  values: Readonly<Record<string, string | number | ReadonlyArray<string> | undefined | null>>
-): string => {
-  const kept = Object.entries(values).flatMap(([name, value]) =>
-    [value ?? []].flat().flatMap((one) => (one === "" ? [] : [[name, String(one)]]))
-  )
-  return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`
-}
+export { queryText as query } from "./Route"

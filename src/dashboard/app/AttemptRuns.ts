@@ -10,9 +10,13 @@ export interface AttemptRun {
   readonly to: number | undefined
   readonly pod: string | null
   readonly error: string | null
+  /** The error with its stack trace. */
+  readonly message: string | null
 }
 
-const traceStart = /\n(?: {4}at |Caused by: )/
+/** The message of an error. */
+export const withoutTrace = (text: string | null): string | null =>
+  text?.split(/\n(?: {4}at |Caused by: )/, 1)[0] ?? null
 
 /** The runs that are known of a job, oldest first. */
 export const runsOf = ({ attempt, finishedAt, history, pod, startedAt, state }: Job): ReadonlyArray<AttemptRun> => {
@@ -23,14 +27,15 @@ export const runsOf = ({ attempt, finishedAt, history, pod, startedAt, state }: 
       from: Date.parse(run.startedAt),
       to: Date.parse(run.endedAt),
       pod: run.pod,
-      error: run.message?.split(traceStart, 1)[0] ?? null
+      error: withoutTrace(run.message),
+      message: run.message
     })
   )
   // The last run is in the history unless it succeeded or runs.
   const isLastKnown = startedAt === null || (state !== "running" && state !== "done")
   if (isLastKnown || ended.some(({ from, to }) => from === Date.parse(startedAt) && to !== undefined)) return ended
   const to = finishedAt === null ? undefined : Date.parse(finishedAt)
-  return [...ended, { attempt, outcome: state, from: Date.parse(startedAt), to, pod, error: null }]
+  return [...ended, { attempt, outcome: state, from: Date.parse(startedAt), to, pod, error: null, message: null }]
 }
 
 /** A text in three parts: what it shares with another at its start, where they differ, and what they share at the end. */

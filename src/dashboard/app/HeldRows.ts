@@ -25,7 +25,8 @@ export interface HeldRows {
   readonly adopt: () => void
 }
 
-const asIs = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> => jobs.map((job) => ({ job, gone: false, passed: false }))
+export const asRows = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> =>
+  jobs.map((job) => ({ job, gone: false, passed: false }))
 
 /** Updates rows in place. Jobs that follow the last row are appended: they move nothing. */
 export const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>, hasMore: boolean): ReadonlyArray<Row> => {
@@ -48,7 +49,7 @@ export const merged = (rows: ReadonlyArray<Row>, fresh: ReadonlyArray<Job>, hasM
     return { job: row.job, gone, passed: !gone }
   })
   const isNext = ({ id }: Job, place: number) => lastShown >= 0 && place > lastShown && !shown.has(id)
-  return [...kept, ...asIs(fresh.filter(isNext))]
+  return [...kept, ...asRows(fresh.filter(isNext))]
 }
 
 /** Holds the rows of one list, named by `of`. `hasMore`: whether there are more jobs after these. */
@@ -59,7 +60,7 @@ export const useHeldRows = (of: string, fresh: ReadonlyArray<Job> | undefined, h
   if (fresh !== undefined) {
     const isOther = held.current.of !== of
     const isEmpty = held.current.rows.every(({ gone }) => gone)
-    if (isOther || isEmpty || adopting.current !== asked) held.current = { of, rows: asIs(fresh) }
+    if (isOther || isEmpty || adopting.current !== asked) held.current = { of, rows: asRows(fresh) }
     else held.current = { of, rows: merged(held.current.rows, fresh, hasMore) }
   }
   useEffect(() => {
@@ -70,7 +71,7 @@ export const useHeldRows = (of: string, fresh: ReadonlyArray<Job> | undefined, h
     rows: held.current.rows,
     unseen: (fresh ?? []).filter(({ id }) => !shown.has(id)).length,
     adopt: () => {
-      if (fresh !== undefined) held.current = { of, rows: asIs(fresh) }
+      if (fresh !== undefined) held.current = { of, rows: asRows(fresh) }
       setAsked((n) => n + 1)
     }
   }

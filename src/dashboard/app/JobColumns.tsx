@@ -4,8 +4,9 @@ import { isWaiting } from "./JobActs"
 import { PodLink } from "./Links"
 import { ProgressBar, readProgress } from "./parts/Progress"
 import { StateBadge } from "./parts/StateBadge"
-import { Age, measured, useTick } from "./parts/Time"
+import { Age, Elapsed } from "./parts/Time"
 import { to } from "./Route"
+import { storedList } from "./StoredList"
 import type { Job } from "./Views"
 
 // The columns of the job lists. Each page has its own defaults; the user's choice is saved per page.
@@ -27,11 +28,9 @@ const lastChange = (job: Job) => job.finishedAt ?? (job.state === "running" ? jo
 
 /** How long the last run took, or has taken so far. */
 const Duration = ({ isOld, job }: { readonly job: Job; readonly isOld: boolean }) => {
-  const now = useTick(!isOld)
   const isUnknown = isOld && job.finishedAt === null
   if (job.startedAt === null || isWaiting(job.state) || isUnknown) return <span class="quiet">–</span>
-  const ended = job.finishedAt === null ? now : Date.parse(job.finishedAt)
-  return <>{measured(Math.max(0, ended - Date.parse(job.startedAt)) / 1000)}</>
+  return <Elapsed from={job.startedAt} to={job.finishedAt} />
 }
 
 /** The progress of a running job, the error of a failed one, or the payload. */
@@ -139,18 +138,11 @@ export const usualColumns = (page = ""): ReadonlyArray<Column> =>
 
 const keyOf = (page: string) => `nightshift.columns.${page}`
 
-const remembered = (page: string): ReadonlyArray<string> | undefined => {
-  try {
-    const ids: unknown = JSON.parse(localStorage.getItem(keyOf(page)) ?? "null")
-    return Array.isArray(ids) ? ids.map(String) : undefined
-  } catch {
-    return undefined
-  }
-}
-
 /** The columns that the user chose for a page, and a function to change them. */
 export const useColumns = (page: string) => {
-  const [chosen, setChosen] = useState(() => remembered(page))
+  const [chosen, setChosen] = useState<ReadonlyArray<string> | undefined>(() =>
+    storedList("localStorage", keyOf(page))?.map(String)
+  )
   const shown = chosen ?? usual[page] ?? others
   const choose = (ids: ReadonlyArray<string> | undefined) => {
     if (ids === undefined) localStorage.removeItem(keyOf(page))

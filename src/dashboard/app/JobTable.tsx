@@ -3,7 +3,6 @@ import { type Column, usualColumns } from "./JobColumns"
 import { Empty } from "./parts/Notice"
 import { type Order, SortHeader } from "./parts/SortHeader"
 import { Table } from "./parts/Table"
-import type { Job } from "./Views"
 
 /** Interactive parts of a list: a cursor, checkboxes and sort headings. */
 interface Handling {
@@ -86,7 +85,3 @@ export const JobTable = (props: {
     </Table>
   )
 }
-
-/** Converts jobs to plain rows. */
-export const asRows = (jobs: ReadonlyArray<Job>): ReadonlyArray<Row> =>
-  jobs.map((job) => ({ job, gone: false, passed: false }))

@@ -6,7 +6,7 @@ import { announce } from "./Undo"
 import type { Queue } from "./Views"
 
 /** Changes a queue and announces it. */
-const changeQueue = (
+export const changeQueue = (
   name: string,
   body: unknown,
   said: string,
@@ -17,13 +17,6 @@ const changeQueue = (
     say(said)
     onChange()
   }, showError)
-
-export const useQueueChange = (queue: Queue, onChange: () => void) => {
-  const guard = useGuard(queue.paused)
-  const send = (body: unknown, said: string, say?: (text: string) => void) =>
-    changeQueue(queue.name, body, said, onChange, say)
-  return { guard, send }
-}
 
 /** Pauses a queue, or resumes a paused one. */
 export const turnQueue = ({ name, paused }: Pick<Queue, "name" | "paused">, onChange: () => void): Promise<void> =>

@@ -4,7 +4,8 @@ import { type Schema, Validator } from "@cfworker/json-schema"
 // finds most faults earlier, with their places. Like the server, it ignores rules that may be stricter than the handler:
 // formats are hints, and patterns have lost their flags.
 
-type Node = Readonly<Record<string, unknown>>
+/** A JSON object. */
+export type Node = Readonly<Record<string, unknown>>
 
 export interface Fault {
   /** Names and indexes from the payload down to the value. */
@@ -14,7 +15,8 @@ export interface Fault {
   readonly choices: ReadonlyArray<string>
 }
 
-const isNode = (value: unknown): value is Node => typeof value === "object" && value !== null && !Array.isArray(value)
+export const isNode = (value: unknown): value is Node =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const unreliable = new Set(["format", "pattern", "$id", "$schema"])
 

@@ -1,3 +1,4 @@
+import { storedList } from "./StoredList"
 import type { Pod } from "./Views"
 
 // A pod has one name everywhere: its label, or the end of its id, which is random. Labels of pods that have stopped are
@@ -6,16 +7,7 @@ import type { Pod } from "./Views"
 const remembered = "nightshift.pod labels"
 const maxRememberedPods = 200
 
-const read = (): ReadonlyArray<readonly [id: string, label: string]> => {
-  try {
-    const entries: unknown = JSON.parse(localStorage.getItem(remembered) ?? "[]")
-    return Array.isArray(entries) ? entries : []
-  } catch {
-    return []
-  }
-}
-
-const labels = new Map(read())
+const labels = new Map<string, string>(storedList("localStorage", remembered))
 
 /** Remembers the labels of live pods. */
 export const rememberPods = (pods: ReadonlyArray<Pod>): void => {

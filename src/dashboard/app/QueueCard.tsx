@@ -2,8 +2,9 @@ import { useState } from "preact/hooks"
 import { serveCommand } from "../../core/Incidents.js"
 import * as Api from "./Api"
 import { useUnserved } from "./LiveQueues"
-import { PauseButton, useQueueChange } from "./PauseButton"
+import { changeQueue, PauseButton } from "./PauseButton"
 import { Card, Fold } from "./parts/Card"
+import { useGuard } from "./parts/Guard"
 import { Snippet } from "./parts/Snippet"
 import { rateText, Sparkline } from "./parts/Sparkline"
 import { Age, span } from "./parts/Time"
@@ -97,7 +98,7 @@ export const QueueCard = (props: {
   const mayAct = useMayAct()
   const unserved = useUnserved()
   const [editing, setEditing] = useState(false)
-  const { guard, send } = useQueueChange(queue, onChange)
+  const guard = useGuard(queue.paused)
   return (
     <Card
       name={queue.name}
@@ -110,7 +111,15 @@ export const QueueCard = (props: {
               <button
                 type="button"
                 title="Cannot be undone."
-                onClick={guard(() => send({ throttledUntil: null }, `${queue.name}: cool-down ended`, showToast))}
+                onClick={guard(() =>
+                  changeQueue(
+                    queue.name,
+                    { throttledUntil: null },
+                    `${queue.name}: cool-down ended`,
+                    onChange,
+                    showToast
+                  )
+                )}
               >
                 End cool-down
               </button>

@@ -55,14 +55,18 @@ export const inCell = (cell: string | undefined, address: string): string =>
 /** Query parameters with one or several values; undefined and empty ones are omitted. */
 export type Query = Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
-/** Builds a URL. A parameter with several values is repeated. */
-export const to = (path: string, query: Query = {}): string => {
-  const kept = Object.entries(query).flatMap(([name, value]) =>
-    [value ?? []].flat().flatMap((one) => (one === "" ? [] : [[name, one]]))
+/** Builds the query of a URL. Skips empty values and repeats the name for arrays. */
+export const queryText = (
+  values: Readonly<Record<string, string | number | ReadonlyArray<string> | undefined | null>>
+): string => {
+  const kept = Object.entries(values).flatMap(([name, value]) =>
+    [value ?? []].flat().flatMap((one) => (one === "" ? [] : [[name, String(one)]]))
   )
-  const address = `${prefixOf(shownCell)}${path}`
-  return kept.length === 0 ? address : `${address}?${new URLSearchParams(kept)}`
+  return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`
 }
+
+/** Builds a URL. A parameter with several values is repeated. */
+export const to = (path: string, query: Query = {}): string => `${prefixOf(shownCell)}${path}${queryText(query)}`
 
 export const go = (address: string): void => {
   location.hash = address

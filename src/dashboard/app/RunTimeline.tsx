@@ -1,4 +1,5 @@
 import * as Api from "./Api"
+import { runsOf, withoutTrace } from "./AttemptRuns"
 import { PodLink } from "./Links"
 import { Age, measured, span, useTick } from "./parts/Time"
 import { type Phase, Timeline } from "./parts/Timeline"
@@ -51,48 +52,33 @@ const firstWait = (job: Job, until: number, waits: ReadonlyArray<Wait>): Readonl
   return [...waited("not due", created, planned, []), ...waited("waiting to start", planned, until, waits)]
 }
 
-const withoutTrace = (text: string | null) => text?.split(/\n(?: {4}at |Caused by: )/, 1)[0] ?? null
-
-const outcomeColour = (outcome: string) => (outcome === "snoozed" || outcome === "throttled" ? "retrying" : "dead")
+const colourOf = (outcome: string) => {
+  if (outcome === "running" || outcome === "done") return outcome
+  return outcome === "snoozed" || outcome === "throttled" ? "retrying" : "dead"
+}
 
 /** The phases in order. */
 const phasesOf = (job: Job, now: number, waits: ReadonlyArray<Wait> = []): ReadonlyArray<Phase> => {
   // Each error is shown once; the page shows the last one above.
   const known = new Set([withoutTrace(job.lastError)])
-  const attempts = job.history.map((error): Phase => {
-    const text = withoutTrace(error.message)
-    const isKnown = text !== null && known.has(text)
-    known.add(text)
+  const attempts = runsOf(job).map(({ attempt, error, from, message, outcome, pod, to = now }): Phase => {
+    const isKnown = error !== null && known.has(error)
+    known.add(error)
     return {
-      name: `attempt ${error.attempt} ${error.outcome.replaceAll("_", " ")}`,
-      colour: outcomeColour(error.outcome),
-      from: Date.parse(error.startedAt),
-      to: Date.parse(error.endedAt),
-      detail: (
-        <>
-          on <PodLink id={error.pod} />
-          {isKnown ? ", same error" : ""}
-        </>
-      ),
-      message: isKnown ? null : error.message
+      name: `attempt ${attempt} ${outcome}`,
+      colour: colourOf(outcome),
+      from,
+      to,
+      detail:
+        pod === null ? undefined : (
+          <>
+            on <PodLink id={pod} />
+            {isKnown ? ", same error" : ""}
+          </>
+        ),
+      message: isKnown ? null : message
     }
   })
-  const started = job.startedAt === null ? undefined : Date.parse(job.startedAt)
-  // The last attempt is in the history unless it succeeded or runs.
-  if (started !== undefined && (job.state === "running" || job.state === "done")) {
-    attempts.push({
-      name: job.state === "running" ? `attempt ${job.attempt} running` : `attempt ${job.attempt} done`,
-      colour: job.state,
-      from: started,
-      to: job.finishedAt === null ? now : Date.parse(job.finishedAt),
-      detail:
-        job.pod === null ? undefined : (
-          <>
-            on <PodLink id={job.pod} />
-          </>
-        )
-    })
-  }
   const ended = job.finishedAt === null ? undefined : Date.parse(job.finishedAt)
   const first = attempts[0]
   const between = attempts.flatMap((attempt, place) => {

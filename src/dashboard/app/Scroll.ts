@@ -1,3 +1,5 @@
+import { storedList } from "./StoredList"
+
 // Back and Forward return to the scroll position of a page, as soon as the page is high enough again: its data arrives
 // after the address has changed. Another page starts at its top; a changed filter keeps the position.
 
@@ -7,17 +9,8 @@ const maxRemembered = 50
 /** Milliseconds in which a page that grows is scrolled again. */
 const restoreTimeout = 3_000
 
-const read = (): ReadonlyArray<readonly [entry: string, position: number]> => {
-  try {
-    const kept: unknown = JSON.parse(sessionStorage.getItem(remembered) ?? "[]")
-    return Array.isArray(kept) ? kept : []
-  } catch {
-    return []
-  }
-}
-
 /** Positions by history entry. */
-const positions = new Map(read())
+const positions = new Map<string, number>(storedList("sessionStorage", remembered))
 
 const knownEntry = (): string | undefined => {
   const state: unknown = history.state

@@ -1,5 +1,6 @@
 import * as Api from "./Api"
-import { asRows, JobTable } from "./JobTable"
+import { asRows } from "./HeldRows"
+import { JobTable } from "./JobTable"
 import { useLiveUpdates } from "./Live"
 import { Card } from "./parts/Card"
 import { Shown } from "./parts/Notice"

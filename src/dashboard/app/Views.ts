@@ -1,5 +1,6 @@
 import * as Count from "../../core/Count.js"
 import type * as Incidents from "../../core/Incidents.js"
+import type { AuditPageView } from "../../http/access/AuditRoutes.js"
 import type { ActionView } from "../../http/admin/ActionsRoutes.js"
 import type { ChangesView } from "../../http/admin/ChangesRoutes.js"
 import type { HistoryView } from "../../http/admin/HistoryView.js"
@@ -77,16 +78,7 @@ export interface DeadGroup extends Incidents.DeadGroup {
   readonly sample: { readonly id: string }
 }
 
-export interface AuditEntry {
-  readonly id: string
-  readonly at: string
-  readonly who: string
-  readonly act: string
-  readonly target: string
-  readonly reason: string | null
-  readonly before: unknown
-  readonly after: unknown
-}
+export type AuditEntry = AuditPageView["entries"][number]
 
 export const states = ["scheduled", "retrying", "pending", "running", "done", "dead", "cancelled"] as const
 export type State = (typeof states)[number]

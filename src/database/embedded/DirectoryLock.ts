@@ -14,7 +14,7 @@ import {
   Schema,
   type Scope
 } from "effect"
-import { repeatLoop, single } from "../../core/Loop.js"
+import { repeated } from "../../core/Loop.js"
 import { DirectoryHeld, type DirectoryUnusable, errorCode, inDirectory } from "./EmbeddedPostgresError.js"
 import { isSame, place, processStart } from "./OsProcess.js"
 
@@ -194,13 +194,13 @@ export const acquire = Effect.fn("DirectoryLock.acquire")(function* (
   yield* prepare(directory, claims)
   yield* Effect.acquireRelease(write(directory, name, claim), () => remove(file))
   // Starts before checking the other claims, which may take longer than `silence`.
-  const loop = single({
+  const loop = repeated({
     name: "directory lock",
     schedule: Schedule.spaced(times.beat),
     runAtStart: true,
     run: Effect.uninterruptible(Effect.ignore(showLife))
   })
-  const updates = yield* Effect.forkScoped(repeatLoop(loop))
+  const updates = yield* Effect.forkScoped(loop)
   yield* rivals.pipe(
     Effect.flatMap(([other]) => (other === undefined ? Effect.void : Effect.fail(other))),
     Effect.retry({ schedule: withdrawal, while: (other) => "claim" in other && other.name > name }),

@@ -60,7 +60,7 @@ export class FileProblems {
 
   /** Returns the fields of an object. For any other value, adds a problem and returns an empty object. */
   fields(value: unknown, path: string, known: ReadonlyArray<string>): FileFields {
-    const isObject = Predicate.isRecord(value) && !Array.isArray(value)
+    const isObject = Predicate.isRecord(value)
     if (!isObject)
       this.add(path === "" ? "the file" : path, `expected an object with ${known.join(", ")}, got ${shown(value)}`)
     const entries = isObject ? value : {}

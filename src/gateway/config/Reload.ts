@@ -1,5 +1,5 @@
 import { Effect, Layer, Queue as Mailbox } from "effect"
-import { repeatLoop, single } from "../../core/Loop.js"
+import { repeated } from "../../core/Loop.js"
 import { onEvent } from "../../core/LoopSchedule.js"
 import { Bots } from "../Bots.js"
 
@@ -30,12 +30,12 @@ export const once: Effect.Effect<void, never, Bots> = Effect.flatMap(Bots, (bots
 export const layer: Layer.Layer<never, never, Bots> = Layer.scopedDiscard(
   Effect.gen(function* () {
     const mailbox = yield* signals
-    const loop = single({
+    const loop = repeated({
       name: "bots",
       schedule: onEvent(Effect.asVoid(Mailbox.take(mailbox))),
       runAtStart: false,
       run: Effect.provideService(once, Bots, yield* Bots)
     })
-    yield* Effect.forkScoped(repeatLoop(loop))
+    yield* Effect.forkScoped(loop)
   })
 )

@@ -1,3 +1,5 @@
+import { Predicate } from "effect"
+
 // Reads the few fields of an update that the gateway needs. Works for every update type, including types added by
 // Telegram later.
 
@@ -7,13 +9,11 @@ export interface Update {
   readonly [content: string]: unknown
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
 /** Whether a value is an update: an object with an integer `update_id`. */
-export const isUpdate = (value: unknown): value is Update => isObject(value) && Number.isSafeInteger(value.update_id)
+export const isUpdate = (value: unknown): value is Update =>
+  Predicate.isRecord(value) && Number.isSafeInteger(value.update_id)
 
-const within = (value: unknown, key: string): unknown => (isObject(value) ? value[key] : undefined)
+const within = (value: unknown, key: string): unknown => (Predicate.isRecord(value) ? value[key] : undefined)
 
 const idOf = (value: unknown): number | undefined => {
   const id = within(value, "id")
@@ -24,7 +24,7 @@ const idOf = (value: unknown): number | undefined => {
 const contentOf = (update: Update): unknown => {
   for (const name in update) {
     const value = update[name]
-    if (isObject(value)) return value
+    if (Predicate.isRecord(value)) return value
   }
   return undefined
 }
@@ -59,7 +59,7 @@ export const updateTypes: ReadonlySet<string> = new Set([
 /** The type of an update: the name of its content field. */
 export const typeOf = (update: Update): string | undefined => {
   for (const name in update) if (updateTypes.has(name)) return name
-  for (const name in update) if (isObject(update[name])) return name
+  for (const name in update) if (Predicate.isRecord(update[name])) return name
   return undefined
 }
 
@@ -79,7 +79,8 @@ export const chatOf = (update: Update): number | undefined => {
  */
 export const userOf = (update: Update): number | undefined => {
   const content = contentOf(update)
-  if (isObject(within(content, "sender_chat")) || isObject(within(content, "voter_chat"))) return undefined
+  if (Predicate.isRecord(within(content, "sender_chat")) || Predicate.isRecord(within(content, "voter_chat")))
+    return undefined
   return idOf(within(content, "from")) ?? idOf(within(content, "user"))
 }
 

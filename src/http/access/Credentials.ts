@@ -3,7 +3,7 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { Duration, Redacted } from "effect"
 import * as HttpUrl from "../../core/HttpUrl.js"
 
-export { isSame as sameSecret } from "../../gateway/ConstantTime.js"
+export { isSame as sameSecret } from "../../access/ConstantTime.js"
 
 /** Whether an Authorization header is for a token, which may be missing or malformed. */
 export const isBearer = (authorization: string): boolean => /^Bearer(?:\s|$)/i.test(authorization)

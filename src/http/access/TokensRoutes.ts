@@ -1,8 +1,7 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import type { HttpServerRequest } from "@effect/platform/HttpServerRequest"
-import { Effect, type Layer, ParseResult, Redacted, Schema } from "effect"
+import { Effect, type Layer, Redacted, Schema } from "effect"
 import type { Audit } from "../../access/Audit.js"
 import { maxLabelCharacters, TokenNotFound, Tokens, tokenSummary } from "../../access/Tokens.js"
 import { TokenId, Workspace, workspaceRule } from "../../core/Ids.js"
@@ -10,7 +9,7 @@ import type { Transactions } from "../../queue/Transactions.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import { BadRequest, faultOfIssues } from "../RequestErrors.js"
+import { BadRequest } from "../RequestErrors.js"
 import * as ResponseFields from "../ResponseFields.js"
 import * as WireText from "../WireText.js"
 import * as Audited from "./Audited.js"
@@ -22,7 +21,7 @@ const TokenRequest = Schema.Struct({
       Schema.maxLength(maxLabelCharacters, { message: () => `must be at most ${maxLabelCharacters} characters long` })
     ).annotations({ description: "Name of the token, for people." })
   )
-}).annotations({ identifier: "TokenRequest", message: () => "must be an object", ...WireText.strict })
+}).annotations(WireText.body("TokenRequest"))
 
 const TokenView = Schema.Struct({
   id: TokenId,
@@ -60,24 +59,12 @@ const viewOf = ResponseFields.of(TokenView)
 
 const readWorkspace = Schema.decodeUnknown(Workspace)
 const readId = Schema.decodeUnknown(TokenId)
-const readRequest = Schema.decodeUnknown(TokenRequest)
 
 const workspaceOf = (text: string) =>
   Effect.mapError(
     readWorkspace(text),
     () => new BadRequest({ message: `A workspace's name ${workspaceRule}.`, field: "workspace" })
   )
-
-/** The body is optional. */
-const bodyOf = (request: HttpServerRequest) =>
-  Effect.gen(function* () {
-    const { "content-length": length, "transfer-encoding": coding } = request.headers
-    if (coding === undefined && Number(length ?? 0) === 0) return {}
-    const body = yield* Body.json(request, maxBodyBytes)
-    return yield* Effect.mapError(readRequest(body), (error) =>
-      faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
-    )
-  })
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "tokens">,
@@ -91,7 +78,7 @@ export const layer: Layer.Layer<
       .handleRaw("create", ({ path, request }) =>
         Effect.gen(function* () {
           const workspace = yield* workspaceOf(path.workspace)
-          const { label } = yield* bodyOf(request)
+          const { label } = yield* Body.decodedIfAny(request, TokenRequest, maxBodyBytes)
           const { id, secret } = yield* tokens.create(workspace, label).pipe(
             audited(
               "token.create",

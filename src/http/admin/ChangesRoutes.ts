@@ -1,7 +1,7 @@
 import * as HttpApiBuilder from "@effect/platform/HttpApiBuilder"
 import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
-import { Clock, Duration, Effect, type Layer, Schema } from "effect"
+import { Duration, Effect, type Layer, Schema } from "effect"
 import { Audit } from "../../access/Audit.js"
 import { Pods } from "../../cluster/Pods.js"
 import { MinuteBuckets } from "../../history/MinuteBuckets.js"
@@ -15,9 +15,9 @@ import * as Masked from "../access/Masked.js"
 import { about, apiOf, pageLimits } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { ListCache } from "../jobs/ListCache.js"
-import { BadRequest } from "../RequestErrors.js"
 import * as WireText from "../WireText.js"
 import * as Changes from "./Changes.js"
+import { rangeOf } from "./MetricsRoutes.js"
 
 const ChangesQuery = Schema.Struct({
   ...Instant.range,
@@ -68,8 +68,6 @@ const hidden = ({ changes, rises }: typeof ChangesView.Type, { text }: Masked.Ma
   }
 }
 
-const lasting = Duration.toMillis("1 hour")
-
 /** Deaths whose processes are compared, per error. */
 const comparedDeaths = 50
 
@@ -103,11 +101,9 @@ export const layer: Layer.Layer<
       )
     }
 
-    return handlers.handle("list", ({ urlParams: { kind, queue, since, until } }) =>
+    return handlers.handle("list", ({ urlParams: { kind, queue, ...range } }) =>
       Effect.gen(function* () {
-        const to = until ?? (yield* Clock.currentTimeMillis)
-        const from = since ?? to - lasting
-        if (from >= to) return yield* new BadRequest({ message: "since must be before until.", field: "since" })
+        const { from, to } = yield* rangeOf(range)
         const width = TimeGrid.defaultWidth({ from, to })
         const live = yield* pods.live(lease)
         const sampled = yield* samples.series({ from, to, width })

@@ -36,18 +36,14 @@ const NumberOrNull = Schema.NullOr(Schema.Number).annotations({
 const TuneRequest = Schema.Struct({
   capacity: WireText.optional(NumberOrNull),
   rate: WireText.optional(NumberOrNull)
-}).annotations({
-  identifier: "TuneRequest",
-  message: () => "must be an object with capacity or rate",
-  ...WireText.strict
-})
+}).annotations(WireText.body("TuneRequest", "must be an object with capacity or rate"))
 
 /** Body of `POST /api/v1/limits/{scope}/drain`. May be omitted. */
 const DrainRequest = Schema.Struct({
   duration: WireText.optional(
     WireDuration.field("How long the bucket is not refilled: 30s, 5m, or milliseconds; 0 if omitted.")
   )
-}).annotations({ identifier: "DrainRequest", message: () => "must be an object", ...WireText.strict })
+}).annotations(WireText.body("DrainRequest"))
 
 const path = Schema.Struct({ scope: Schema.String })
 
@@ -119,7 +115,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("drain", ({ path, request }) =>
         Effect.gen(function* () {
-          const { duration = 0 } = Body.isEmpty(request) ? {} : yield* Body.decoded(request, DrainRequest, maxBodyBytes)
+          const { duration = 0 } = yield* Body.decodedIfAny(request, DrainRequest, maxBodyBytes)
           return viewOf(yield* drain(path.scope, Duration.millis(duration)))
         })
       )

@@ -3,8 +3,8 @@ import * as HttpApiEndpoint from "@effect/platform/HttpApiEndpoint"
 import * as HttpApiGroup from "@effect/platform/HttpApiGroup"
 import { Clock, Duration, Effect, type Layer, Schema } from "effect"
 import * as DurationText from "../../core/DurationText.js"
-import { type ReplicaState, reading } from "../../database/Replica.js"
-import { type DatabaseFacts, DatabaseHealth, type VacuumBlocker } from "../../history/DatabaseHealth.js"
+import { reading } from "../../database/Replica.js"
+import { DatabaseHealth } from "../../history/DatabaseHealth.js"
 import { MinuteBuckets, type SeriesPoint } from "../../history/MinuteBuckets.js"
 import { type PodPoint, PodSamples } from "../../history/PodSamples.js"
 import * as TimeGrid from "../../history/TimeGrid.js"
@@ -12,6 +12,7 @@ import type { Summary } from "../../telemetry/Histogram.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
 import { BadRequest } from "../RequestErrors.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 import { ThroughputCache } from "./ThroughputCache.js"
@@ -122,7 +123,7 @@ export const PodsView = Schema.Struct({
   )
 }).annotations({ identifier: "PodSeries" })
 
-const facts = {
+const Facts = Schema.Struct({
   at: Instant.Moment,
   sizeBytes: Schema.Number,
   jobBytes: Schema.Number,
@@ -130,7 +131,7 @@ const facts = {
   jobDeadTuples: Schema.Number,
   oldestTransactionSeconds: Schema.Number,
   connections: Schema.Number
-}
+})
 
 const Blocker = Schema.Struct({
   what: Schema.Literal("session", "prepared transaction", "replication slot"),
@@ -142,20 +143,20 @@ const Blocker = Schema.Struct({
   transactions: Schema.Number
 }).annotations({ identifier: "VacuumBlocker" })
 
+const Replica = Schema.Struct({
+  address: Schema.String,
+  lagSeconds: Amount,
+  unused: Schema.NullOr(Schema.String).annotations({
+    description: "Why reads use the primary; null while they use the replica."
+  })
+}).annotations({ identifier: "Replica", description: "The replica of DATABASE_READ_URL; null without one." })
+
 export const DatabaseView = Schema.Struct({
   ...coveredFields,
-  now: Schema.Struct({ ...facts, blockers: Schema.Array(Blocker) }),
+  now: Schema.Struct({ ...Facts.fields, blockers: Schema.Array(Blocker) }),
   statements: Latency.annotations({ description: "Statement latency of all processes in the range." }),
-  points: Schema.Array(Schema.Struct(facts)),
-  replica: Schema.NullOr(
-    Schema.Struct({
-      address: Schema.String,
-      lagSeconds: Amount,
-      unused: Schema.NullOr(Schema.String).annotations({
-        description: "Why reads use the primary; null while they use the replica."
-      })
-    }).annotations({ identifier: "Replica", description: "The replica of DATABASE_READ_URL; null without one." })
-  )
+  points: Schema.Array(Facts),
+  replica: Schema.NullOr(Replica)
 }).annotations({ identifier: "DatabaseHealth" })
 
 export const group = HttpApiGroup.make("metrics")
@@ -196,18 +197,25 @@ const defaultRange = Duration.toMillis("1 hour")
 /** Minimum time between two queries, regardless of the number of open tabs. */
 const healthCacheTtl = Duration.seconds(5)
 
-/** Fills in the defaults of a range query. */
-const rangeOf = ({ bucket, since, until }: RangeQuery) =>
+/** Fills in the defaults of a range. */
+export const rangeOf = ({ since, until }: Pick<RangeQuery, "since" | "until">) =>
   Effect.gen(function* () {
     const to = until ?? (yield* Clock.currentTimeMillis)
     const from = since ?? to - defaultRange
     if (from >= to) return yield* new BadRequest({ message: "since must be before until.", field: "since" })
+    return { from, to }
+  })
+
+/** The range of a query and the width of its buckets. */
+const gridOf = ({ bucket, ...query }: RangeQuery) =>
+  Effect.gen(function* () {
+    const { from, to } = yield* rangeOf(query)
     const width = bucket === undefined ? TimeGrid.defaultWidth({ from, to }) : Duration.millis(bucket)
     const grid = yield* TimeGrid.of({ from, to }, width)
     return { from: grid.from, to: grid.to, width: Duration.millis(grid.width) }
   })
 
-type RangeAndGrid = Effect.Effect.Success<ReturnType<typeof rangeOf>>
+type RangeAndGrid = Effect.Effect.Success<ReturnType<typeof gridOf>>
 
 const covered = ({ from, to, width }: RangeAndGrid) => ({
   since: Instant.format(from),
@@ -242,22 +250,9 @@ const podPointOf = ({ at, cpu, eventLoop, pool, rssBytes, statements }: PodPoint
   statements: latency(statements)
 })
 
-const factsOf = ({ at, ...facts }: DatabaseFacts & { readonly at: number }) => ({ at: Instant.format(at), ...facts })
-
-const replicaOf = (replica: ReplicaState | undefined) =>
-  replica === undefined
-    ? null
-    : { address: replica.address, lagSeconds: replica.lagSeconds ?? null, unused: replica.unused ?? null }
-
-const blockerOf = ({ application, name, seconds, state, transactions, user, what }: VacuumBlocker) => ({
-  what,
-  name,
-  user: user ?? null,
-  application: application ?? null,
-  state: state ?? null,
-  seconds: seconds ?? null,
-  transactions
-})
+const factsOf = ResponseFields.of(Facts)
+const replicaOf = ResponseFields.of(Replica)
+const blockerOf = ResponseFields.of(Blocker)
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "metrics">,
@@ -273,14 +268,14 @@ export const layer: Layer.Layer<
     return handlers
       .handle("series", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
-          const range = yield* rangeOf(query)
+          const range = yield* gridOf(query)
           const points = yield* reading(buckets.series({ ...range, kind, queue }))
           return { ...covered(range), points: points.map(pointOf) }
         })
       )
       .handle("durations", ({ urlParams: { kind, queue, ...query } }) =>
         Effect.gen(function* () {
-          const { from, to } = yield* rangeOf(query)
+          const { from, to } = yield* gridOf(query)
           const found = yield* reading(buckets.durations({ from, to, kind, queue }))
           const bins = found.bins().map(({ count, from, to }) => ({ from: from / 1000, to: to / 1000, count }))
           return {
@@ -300,22 +295,23 @@ export const layer: Layer.Layer<
       )
       .handle("pods", ({ urlParams }) =>
         Effect.gen(function* () {
-          const range = yield* rangeOf(urlParams)
+          const range = yield* gridOf(urlParams)
           const found = yield* reading(pods.series(range))
           return { ...covered(range), pods: found.map(({ pod, points }) => ({ pod, points: points.map(podPointOf) })) }
         })
       )
       .handle("database", ({ urlParams }) =>
         Effect.gen(function* () {
-          const range = yield* rangeOf(urlParams)
+          const range = yield* gridOf(urlParams)
           const { blockers, ...now } = yield* cachedHealth
           const points = yield* reading(health.series(range))
+          const replica = yield* health.replica
           return {
             ...covered(range),
             now: { ...factsOf(now), blockers: blockers.map(blockerOf) },
             statements: latency(yield* reading(pods.statements(range))),
             points: points.map(factsOf),
-            replica: replicaOf(yield* health.replica)
+            replica: replica === undefined ? null : replicaOf(replica)
           }
         })
       )

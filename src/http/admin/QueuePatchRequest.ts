@@ -4,7 +4,6 @@ import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 
 const Whole = Schema.Number.annotations(WireText.withMessage("must be a number"))
-const Switch = Schema.Boolean.annotations(WireText.withMessage("must be true or false"))
 const Span = WireDuration.field("A duration such as 90s, 5m or 1h30m, or milliseconds.")
 
 const orNothing = <S extends Schema.Schema.Any>(schema: S) => WireText.optional(Schema.NullOr(schema))
@@ -20,13 +19,13 @@ const PerKey = Schema.Struct({
 
 /** Body of `PATCH /api/v1/queues/{name}`. Omitted fields stay unchanged; null restores the default. */
 export const QueuePatchRequest = Schema.Struct({
-  paused: WireText.optional(Switch),
+  paused: WireText.flag(),
   maxWorkers: WireText.optional(Whole),
   retainDone: orNothing(Span),
   retainDead: orNothing(Span),
   backoff: WireText.optional(
     Schema.Struct({
-      enabled: WireText.optional(Switch),
+      enabled: WireText.flag(),
       base: WireText.optional(Span),
       max: WireText.optional(Span)
     }).annotations({ message: () => "must be an object with any of enabled, base and max" })
@@ -39,7 +38,7 @@ export const QueuePatchRequest = Schema.Struct({
   throttledUntil: WireText.optional(
     Schema.Null.annotations({ ...WireText.withMessage("can only be set to null, which ends the cool-down") })
   )
-}).annotations({ identifier: "QueuePatch", message: () => "must be an object", ...WireText.strict })
+}).annotations(WireText.body("QueuePatch"))
 export type QueuePatchRequest = typeof QueuePatchRequest.Type
 
 const span = (millis: number | null | undefined) =>

@@ -1,6 +1,7 @@
 import { Duration, Schema } from "effect"
 import { countKinds, exact } from "../../core/Count.js"
 import * as DurationText from "../../core/DurationText.js"
+import { State } from "../../core/StoredJob.js"
 import type { QueueCounts } from "../../queue/search/JobSearch.js"
 import { KeyOrder, type QueueSettings } from "../../queue/settings/QueueSettings.js"
 import * as Instant from "../Instant.js"
@@ -22,7 +23,7 @@ export const Counts = Schema.Struct({
   done: Count,
   dead: Count,
   cancelled: Count
-})
+} satisfies Record<State, unknown>)
 
 export const Throughput = Schema.Struct({
   seconds: Schema.Number.annotations({ description: "Length of the measured period in seconds, about one hour." }),
@@ -64,30 +65,16 @@ export const QueueView = Schema.Struct({
 }).annotations({ identifier: "Queue" })
 export type QueueView = typeof QueueView.Type
 
-const noCounts: typeof Counts.Type = {
-  scheduled: exact(0),
-  retrying: exact(0),
-  pending: exact(0),
-  running: exact(0),
-  done: exact(0),
-  dead: exact(0),
-  cancelled: exact(0)
-}
+/** Makes the counts of all states. */
+export const countsOf = (of: (state: State) => typeof Count.Type) =>
+  Object.fromEntries(State.literals.map((state) => [state, of(state)])) as typeof Counts.Type
 
-const unknown = { value: 0, kind: "atLeast" } as const
+const noCounts = countsOf(() => exact(0))
 
 /** Counts of a queue that could not be read in time: lower bounds. */
 export const unknownCounts = (queue: string): QueueCounts => ({
   queue,
-  counts: {
-    scheduled: unknown,
-    retrying: unknown,
-    pending: unknown,
-    running: unknown,
-    done: unknown,
-    dead: unknown,
-    cancelled: unknown
-  },
+  counts: countsOf(() => ({ value: 0, kind: "atLeast" })),
   oldestDueAge: undefined,
   oldestDueAt: undefined
 })
@@ -109,6 +96,26 @@ const undeclared = {
   throttleAttempts: 0
 } satisfies Omit<QueueSettings, "name" | "revision">
 
+/** The settings part of the view. */
+const settingsView = ({ backoff, depthCap, perKey, rate, ...settings }: Omit<QueueSettings, "name" | "revision">) => ({
+  paused: settings.paused,
+  maxWorkers: settings.maxWorkers,
+  retainDone: textOrNull(settings.retainDone),
+  retainDead: textOrNull(settings.retainDead),
+  backoff: {
+    enabled: backoff.enabled,
+    base: DurationText.format(backoff.base),
+    max: DurationText.format(backoff.max)
+  },
+  limits: {
+    rate: rate === undefined ? null : { jobs: rate.jobs, per: DurationText.format(rate.per) },
+    perKey: perKey ?? null,
+    depthCap: depthCap ?? null
+  },
+  throttledUntil: Instant.formatOrNull(settings.throttledUntil),
+  throttleAttempts: settings.throttleAttempts
+})
+
 /** Makes the view of a queue that has jobs, settings or both. */
 export const of = (
   name: string,
@@ -116,18 +123,7 @@ export const of = (
   settings: QueueSettings | undefined,
   throughput?: Throughput
 ): QueueView => {
-  const {
-    backoff,
-    depthCap,
-    maxWorkers,
-    paused,
-    perKey,
-    rate,
-    retainDead,
-    retainDone,
-    throttleAttempts,
-    throttledUntil
-  } = settings ?? undeclared
+  const { maxWorkers } = settings ?? undeclared
   return {
     name,
     counts: counted?.counts ?? noCounts,
@@ -135,39 +131,13 @@ export const of = (
     oldestDueAt: Instant.formatOrNull(counted?.oldestDueAt),
     utilisation: maxWorkers === 0 ? null : (counted?.counts.running.value ?? 0) / maxWorkers,
     throughput: throughput ?? null,
-    paused,
-    maxWorkers,
-    retainDone: textOrNull(retainDone),
-    retainDead: textOrNull(retainDead),
-    backoff: {
-      enabled: backoff.enabled,
-      base: DurationText.format(backoff.base),
-      max: DurationText.format(backoff.max)
-    },
-    limits: {
-      rate: rate === undefined ? null : { jobs: rate.jobs, per: DurationText.format(rate.per) },
-      perKey: perKey ?? null,
-      depthCap: depthCap ?? null
-    },
-    throttledUntil: Instant.formatOrNull(throttledUntil),
-    throttleAttempts,
+    ...settingsView(settings ?? undeclared),
     declared: settings !== undefined
   }
 }
 
-/** The settings part of the view. */
-export const settingsOf = (settings: QueueSettings) => {
-  const {
-    counts: _,
-    declared: __,
-    oldestDueAgeSeconds: ___,
-    oldestDueAt: ____,
-    throughput: _____,
-    utilisation: ______,
-    ...wanted
-  } = of(settings.name, undefined, settings)
-  return wanted
-}
+/** The settings of a queue as stored in the audit log. */
+export const settingsOf = (settings: QueueSettings) => ({ name: settings.name, ...settingsView(settings) })
 
 /** Makes the views of all queues that have jobs or settings, by name. */
 export const ofAll = (

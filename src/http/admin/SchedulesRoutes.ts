@@ -25,7 +25,6 @@ import * as WireText from "../WireText.js"
 import * as HistoryView from "./HistoryView.js"
 import * as ScheduleView from "./ScheduleView.js"
 
-const Flag = Schema.Boolean.annotations(WireText.withMessage("must be true or false"))
 const TextOrNull = Schema.NullOr(WireText.Text).annotations({
   ...WireText.withMessage("must be text, or null to use the kind's"),
   jsonSchema: { type: ["string", "null"] }
@@ -41,13 +40,11 @@ const optionalFields = {
   missed: WireText.optional(
     ScheduleView.MissedWire.annotations(WireText.withMessage('must be "one", "none" or {"all": 1 to 1000}'))
   ),
-  paused: WireText.optional(Flag),
+  paused: WireText.flag(),
   queue: WireText.optional(TextOrNull),
   attempts: WireText.optional(NumberOrNull),
-  force: WireText.optional(
-    Flag.annotations({
-      description: "Accept a kind that no process has registered, and a payload that does not match its kind's schema."
-    })
+  force: WireText.flag(
+    "Accept a kind that no process has registered, and a payload that does not match its kind's schema."
   )
 }
 
@@ -77,11 +74,7 @@ const CreateRequest = Schema.Struct({
     })
   ),
   ...optionalFields
-}).annotations({
-  identifier: "ScheduleToCreate",
-  message: () => "must be an object with name, kind, payload and cron",
-  ...WireText.strict
-})
+}).annotations(WireText.body("ScheduleToCreate", "must be an object with name, kind, payload and cron"))
 
 /** Body of `PATCH /api/v1/schedules/{name}`. Omitted fields stay unchanged. */
 const EditRequest = Schema.Struct({
@@ -89,7 +82,7 @@ const EditRequest = Schema.Struct({
   payload: WireText.optional(Schema.Unknown),
   cron: WireText.optional(cron),
   ...optionalFields
-}).annotations({ identifier: "ScheduleEdit", message: () => "must be an object", ...WireText.strict })
+}).annotations(WireText.body("ScheduleEdit"))
 type EditRequest = typeof EditRequest.Type
 
 const ListQuery = Schema.Struct(pageQuery).annotations(WireText.strict)

@@ -11,6 +11,7 @@ import { Caller, withReason } from "../access/Caller.js"
 import * as Body from "../Body.js"
 import { about, apiOf, idPath } from "../Contract.js"
 import * as Instant from "../Instant.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 import * as Snoozes from "./Snoozes.js"
@@ -38,7 +39,7 @@ const SnoozeRequest = Schema.Struct({
     message: "must be a duration from 1s to 7d, such as 1h, or milliseconds"
   }),
   reason: text(1_000, "Why the incident can wait. Stored in the audit log.")
-}).annotations({ identifier: "SnoozeRequest", message: () => "must be an object", ...WireText.strict })
+}).annotations(WireText.body("SnoozeRequest"))
 
 export const SnoozeView = Schema.Struct({
   id: Schema.String,
@@ -72,11 +73,7 @@ export const group = HttpApiGroup.make("snoozes")
 
 const maxBodyBytes = 16 * 1024
 
-export const viewOf = ({ at, until, ...snooze }: Snoozes.Snooze): typeof SnoozeView.Type => ({
-  ...snooze,
-  at: Instant.format(at),
-  until: Instant.format(until)
-})
+export const viewOf: (snooze: Snoozes.Snooze) => typeof SnoozeView.Type = ResponseFields.of(SnoozeView)
 
 export const layer: Layer.Layer<
   HttpApiGroup.ApiGroup<"nightshift", "snoozes">,

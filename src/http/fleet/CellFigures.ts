@@ -3,9 +3,8 @@ import { Audit } from "../../access/Audit.js"
 import { sum } from "../../core/Count.js"
 import * as DurationText from "../../core/DurationText.js"
 import type { ExpectedError } from "../../core/ExpectedError.js"
-import { State } from "../../core/StoredJob.js"
 import { reading } from "../../database/Replica.js"
-import { MinuteBuckets, type SeriesPoint } from "../../history/MinuteBuckets.js"
+import { MinuteBuckets } from "../../history/MinuteBuckets.js"
 import { Queues } from "../../queue/settings/QueueSettings.js"
 import { Histogram } from "../../telemetry/Histogram.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
@@ -20,6 +19,7 @@ import * as Instant from "../Instant.js"
 import { CountsCache } from "../jobs/CountsCache.js"
 import * as GroupsRoutes from "../jobs/GroupsRoutes.js"
 import { ListCache } from "../jobs/ListCache.js"
+import * as ResponseFields from "../ResponseFields.js"
 
 // The totals of a cell. Counts and histories of several cells can be added up, as in ADR 15.
 
@@ -81,14 +81,7 @@ const width = Duration.minutes(2)
 /** Maximum number of queues and of groups of dead jobs, which are for incidents. */
 const maxListed = 20
 
-const pointOf = ({ at, completed, dead, enqueued, retried, totals }: SeriesPoint) => ({
-  at: Instant.format(at),
-  enqueued,
-  completed,
-  retried,
-  dead,
-  totals
-})
+const pointOf = ResponseFields.of(CellPoint)
 
 /** Adds up the histories of several cells. Their buckets begin at the same times. */
 export const merged = (histories: ReadonlyArray<CellFiguresView["history"]>): typeof FleetHistory.Type | null => {
@@ -169,9 +162,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
           )
           const measured = queues.flatMap(({ throughput }) => (throughput === null ? [] : [throughput]))
           return {
-            counts: Object.fromEntries(
-              State.literals.map((state) => [state, sum(queues.map(({ counts }) => counts[state]))])
-            ) as CellFiguresView["counts"],
+            counts: QueueView.countsOf((state) => sum(queues.map(({ counts }) => counts[state]))),
             throughput:
               lately === undefined
                 ? null
@@ -196,7 +187,7 @@ export class CellFigures extends Context.Tag("nightshift/http/CellFigures")<
             history: {
               since: Instant.format(points[0]?.at ?? now),
               bucket: DurationText.format(width),
-              points: points.map(pointOf)
+              points: points.map((point) => pointOf(point))
             }
           }
         })

@@ -81,7 +81,13 @@ export interface Refused extends Refusal {
   readonly outcome: string
 }
 
-const retryAfter = { "retry-after": "5" }
+const unavailable = (tag: string, message: string): Refused => ({
+  outcome: "unavailable",
+  status: 503,
+  tag,
+  message,
+  headers: { "retry-after": "5" }
+})
 
 export const unknownHook = (path: string): Refused => ({
   outcome: "unknown",
@@ -119,23 +125,15 @@ export const invalidDelivery = (message: string): Refused => ({
   message
 })
 
-const tooLarge: Refused = {
-  outcome: "too_large",
-  status: 413,
-  tag: "BodyTooLarge",
-  message: `The body exceeds the limit of ${maxDeliveryBytes} bytes for a webhook.`
-}
-
 /** Responses for a body that could not be read. */
 export const bodyRefused: Readonly<Record<NoBody, Refused>> = {
-  TooLarge: tooLarge,
-  TooMuch: {
-    outcome: "unavailable",
-    status: 503,
-    tag: "Busy",
-    message: "The server is receiving too many webhooks at once. Try again.",
-    headers: retryAfter
+  TooLarge: {
+    outcome: "too_large",
+    status: 413,
+    tag: "BodyTooLarge",
+    message: `The body exceeds the limit of ${maxDeliveryBytes} bytes for a webhook.`
   },
+  TooMuch: unavailable("Busy", "The server is receiving too many webhooks at once. Try again."),
   TooSlow: { outcome: "aborted", status: 408, tag: "TooSlow", message: "The body took too long to arrive." },
   Gone: {
     outcome: "aborted",
@@ -144,14 +142,6 @@ export const bodyRefused: Readonly<Record<NoBody, Refused>> = {
     message: "The request body was cut off: the connection closed before it was complete."
   }
 }
-
-const unavailable = (tag: string, message: string): Refused => ({
-  outcome: "unavailable",
-  status: 503,
-  tag,
-  message,
-  headers: retryAfter
-})
 
 const refusalOfError = (error: WebhookIntakeError): Refused => {
   switch (error._tag) {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Cause, Context, Effect, Exit, Layer, Runtime, Schedule } from "effect"
-import { repeatLoop, single } from "../../core/Loop.js"
+import { repeated } from "../../core/Loop.js"
 import { type Bot, Bots, isSecretOf, type Source } from "../../gateway/Bots.js"
 import { Deliveries, type DeliveryBook } from "../../gateway/Deliveries.js"
 import * as SignedSources from "../../gateway/SignedSources.js"
@@ -126,13 +126,9 @@ const make = Effect.gen(function* () {
     readers.unknown.sweep()
     refusals.sweep()
   })
-  const loop = single({
-    name: "hooks",
-    schedule: Schedule.spaced("500 millis"),
-    runAtStart: true,
-    run: sweep
-  })
-  yield* Effect.forkScoped(repeatLoop(loop))
+  yield* Effect.forkScoped(
+    repeated({ name: "hooks", schedule: Schedule.spaced("500 millis"), runAtStart: true, run: sweep })
+  )
 
   const count = ({ book, counters, name }: Hook, outcome: string, at = now()) => {
     let known = counters.get(outcome)

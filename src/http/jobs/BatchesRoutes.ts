@@ -18,20 +18,13 @@ import * as WireText from "../WireText.js"
 import * as BatchView from "./BatchView.js"
 import { derivedId } from "./DerivedId.js"
 import { EnqueueOutcome } from "./EnqueueOutcome.js"
-import { JobToEnqueue } from "./EnqueueRequest.js"
+import { force, JobToEnqueue } from "./EnqueueRequest.js"
 import * as OncePerKey from "./OncePerKey.js"
 
 const jobs = Schema.Array(JobToEnqueue).annotations({
   message: () => "must be a list of jobs",
   description: `Up to ${maxBatchJobs} jobs of any kinds.`
 })
-
-const force = WireText.optional(
-  Schema.Boolean.annotations({
-    ...WireText.withMessage("must be true or false"),
-    description: "Accept kinds that no process has registered and payloads that do not match their kind's schema."
-  })
-)
 
 /** Body of `POST /api/v1/batches`. */
 const NewBatchRequest = Schema.Struct({
@@ -52,19 +45,13 @@ const NewBatchRequest = Schema.Struct({
     })
   ),
   force
-}).annotations({
-  identifier: "NewBatchRequest",
-  message: () => "must be an object with the field jobs",
-  ...WireText.strict
-})
+}).annotations(WireText.body("NewBatchRequest", "must be an object with the field jobs"))
 type NewBatchRequest = typeof NewBatchRequest.Type
 
 /** Body of `POST /api/v1/batches/{id}/jobs`. */
-const AddJobsRequest = Schema.Struct({ jobs, force }).annotations({
-  identifier: "AddJobsRequest",
-  message: () => "must be an object with the field jobs",
-  ...WireText.strict
-})
+const AddJobsRequest = Schema.Struct({ jobs, force }).annotations(
+  WireText.body("AddJobsRequest", "must be an object with the field jobs")
+)
 
 const Outcomes = Schema.Array(EnqueueOutcome)
 

@@ -33,7 +33,7 @@ import * as OperationView from "./OperationView.js"
 
 /** Body of `POST /api/v1/jobs/bulk`. */
 const BulkRequest = Schema.Struct({
-  action: Action.annotations(WireText.withMessage(`must be one of ${Action.literals.join(", ")}`)),
+  action: WireText.oneOf(Action.literals),
   ids: WireText.optional(
     Schema.Array(JobId.annotations(WireText.withMessage("must be a job id"))).annotations({
       message: () => "must be a list of ids",
@@ -41,12 +41,7 @@ const BulkRequest = Schema.Struct({
     })
   ),
   filter: WireText.optional(JobsFilter.Body),
-  dryRun: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description: "Change nothing; return the number of matching jobs and the first of them."
-    })
-  ),
+  dryRun: WireText.flag("Change nothing; return the number of matching jobs and the first of them."),
   countTo: WireText.optional(
     Schema.Int.pipe(Schema.between(1, countLimits.max)).annotations({
       ...WireText.withMessage(`must be a whole number from 1 to ${countLimits.max}`),
@@ -61,11 +56,7 @@ const BulkRequest = Schema.Struct({
     })
   ),
   reason: WireText.optional(WireText.Text)
-}).annotations({
-  identifier: "BulkRequest",
-  message: () => "must be an object with action, and ids or filter",
-  ...WireText.strict
-})
+}).annotations(WireText.body("BulkRequest", "must be an object with action, and ids or filter"))
 type BulkRequest = typeof BulkRequest.Type
 
 const Preview = Schema.Struct({

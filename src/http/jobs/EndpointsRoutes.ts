@@ -24,11 +24,6 @@ const Types = Schema.Array(WireText.Text).annotations({
   ...WireText.withMessage("must be a list of types"),
   description: "Send only webhooks of these types."
 })
-const object = (identifier: string, message = "must be an object") => ({
-  identifier,
-  message: () => message,
-  ...WireText.strict
-})
 const Secret = described("Signing secret: whsec_ and 24 to 64 bytes in base64. Generated if omitted.")
 
 /** Body of `POST /api/v1/endpoints`. */
@@ -38,7 +33,7 @@ const EndpointRequest = Schema.Struct({
   description: WireText.optional(described("A note for operators.")),
   types: WireText.optional(Types),
   secret: WireText.optional(Secret)
-}).annotations(object("EndpointRequest", "must be an object with the field url"))
+}).annotations(WireText.body("EndpointRequest", "must be an object with the field url"))
 
 /** Body of `PATCH /api/v1/endpoints/{id}`. */
 const EndpointPatch = Schema.Struct({
@@ -47,7 +42,7 @@ const EndpointPatch = Schema.Struct({
   types: WireText.optional(
     Schema.NullOr(Types).annotations({ ...WireText.withMessage("must be a list of types, or null for all") })
   )
-}).annotations(object("EndpointPatch"))
+}).annotations(WireText.body("EndpointPatch"))
 
 /** How long the previous secret signs, if the request does not say. */
 export const usualKeep = Duration.days(1)
@@ -58,7 +53,7 @@ const RotateRequest = Schema.Struct({
     WireDuration.field("How long the previous secrets also sign: 24h, or milliseconds; 24h if omitted.")
   ),
   secret: WireText.optional(Secret)
-}).annotations(object("RotateRequest"))
+}).annotations(WireText.body("RotateRequest"))
 
 /** Body of `POST /api/v1/endpoints/send`. */
 const SendRequest = Schema.Struct({
@@ -70,7 +65,7 @@ const SendRequest = Schema.Struct({
   id: WireText.optional(
     described("Makes the request safe to retry: a second webhook with this id is not sent to the same endpoint.")
   )
-}).annotations(object("SendRequest", "must be an object with the fields type and data"))
+}).annotations(WireText.body("SendRequest", "must be an object with the fields type and data"))
 
 const SentView = Schema.Struct({
   id: JobId,
@@ -82,10 +77,7 @@ const query = Schema.Struct({
   ...pageQuery,
   customer: WireText.optional(described("Endpoints of this customer.")),
   standing: WireText.optional(
-    Standing.annotations({
-      ...WireText.withMessage(`must be one of ${Standing.literals.join(", ")}`),
-      description: "Endpoints that work, whose last attempts failed, or to which nothing is sent."
-    })
+    WireText.oneOf(Standing.literals, "Endpoints that work, whose last attempts failed, or to which nothing is sent.")
   )
 }).annotations(WireText.strict)
 
@@ -230,8 +222,7 @@ export const layer: Layer.Layer<
       )
       .handleRaw("rotate", ({ path, request }) =>
         Effect.gen(function* () {
-          const given = Body.isEmpty(request) ? {} : yield* Body.decoded(request, RotateRequest, maxBodyBytes)
-          const { keep, secret }: typeof RotateRequest.Type = given
+          const { keep, secret } = yield* Body.decodedIfAny(request, RotateRequest, maxBodyBytes)
           const lasting = keep === undefined ? usualKeep : Duration.millis(keep)
           return withSecret(yield* acts.rotate(path.id, lasting, secret), 200)
         })

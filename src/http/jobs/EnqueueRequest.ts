@@ -1,8 +1,9 @@
-import { Effect, ParseResult, Predicate, Schema } from "effect"
+import { Effect, Predicate, Schema } from "effect"
 import { JobId } from "../../core/Ids.js"
 import { DedupeScope, limits } from "../../core/StoredJob.js"
+import { decodedJson } from "../Body.js"
 import { Instant } from "../Instant.js"
-import { BadRequest, faultOfIssues } from "../RequestErrors.js"
+import { BadRequest, jobsIn } from "../RequestErrors.js"
 import * as WireDuration from "../WireDuration.js"
 import * as WireText from "../WireText.js"
 
@@ -24,12 +25,8 @@ const Dedupe = Schema.Struct({
   window: WireText.optional(
     WireDuration.field("How long a retained key is held after the job was stored: 1h, 7d, or milliseconds.")
   ),
-  replace: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description:
-        "If the job that has the key is pending and of the same kind, give it this payload, start time and priority."
-    })
+  replace: WireText.flag(
+    "If the job that has the key is pending and of the same kind, give it this payload, start time and priority."
   )
 }).annotations({ identifier: "Dedupe", message: () => "must be an object with key" })
 
@@ -57,11 +54,9 @@ const job = {
   id: WireText.optional(JobId.annotations(WireText.withMessage("must be a UUID")))
 }
 
-const force = WireText.optional(
-  Schema.Boolean.annotations({
-    ...WireText.withMessage("must be true or false"),
-    description: "Accept kinds that no process has registered and payloads that do not match their kind's schema."
-  })
+/** Whether to skip the checks of kinds and payloads. */
+export const force = WireText.flag(
+  "Accept kinds that no process has registered and payloads that do not match their kind's schema."
 )
 
 export const JobToEnqueue = Schema.Struct(job).annotations({
@@ -76,13 +71,11 @@ const ManyJobs = Schema.Struct({
     .annotations({ message: () => "must be a list of jobs" })
     .pipe(Schema.minItems(1), Schema.maxItems(limits.batch)),
   force
-}).annotations({ identifier: "EnqueueRequest", message: () => "must be an object with jobs", ...WireText.strict })
+}).annotations(WireText.body("EnqueueRequest", "must be an object with jobs"))
 
-const OneJob = Schema.Struct({ ...job, force }).annotations({
-  identifier: "EnqueueOneRequest",
-  message: () => "must be an object with kind and payload, or with jobs",
-  ...WireText.strict
-})
+const OneJob = Schema.Struct({ ...job, force }).annotations(
+  WireText.body("EnqueueOneRequest", "must be an object with kind and payload, or with jobs")
+)
 
 /** Body of `POST /api/v1/jobs`. */
 export const EnqueueRequest = Schema.Union(ManyJobs, OneJob)
@@ -94,24 +87,14 @@ export interface Decoded {
   readonly single: boolean
 }
 
-const decodeMany = Schema.decodeUnknown(ManyJobs)
-const decodeOne = Schema.decodeUnknown(OneJob)
-
-const decodeEither = (body: unknown) =>
-  Predicate.hasProperty(body, "kind") && !Predicate.hasProperty(body, "jobs")
-    ? Effect.map(decodeOne(body), ({ force = false, ...job }): Decoded => ({ jobs: [job], force, single: true }))
-    : Effect.map(decodeMany(body), ({ force = false, jobs }): Decoded => ({ jobs, force, single: false }))
-
 /** Decodes a request, or fails with its first invalid field. */
 export const decode = (body: unknown): Effect.Effect<Decoded, BadRequest> => {
   // Check the count first: decoding a million small jobs only to reject them would block the event loop.
-  if (Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs)) {
-    const count = body.jobs.length
-    if (count === 0 || count > limits.batch) {
-      return new BadRequest({ message: `jobs must have 1 to ${limits.batch} entries, got ${count}.`, field: "jobs" })
-    }
+  const count = jobsIn(body)
+  if (count === 0 || (count !== undefined && count > limits.batch)) {
+    return new BadRequest({ message: `jobs must have 1 to ${limits.batch} entries, got ${count}.`, field: "jobs" })
   }
-  return Effect.mapError(decodeEither(body), (error) =>
-    faultOfIssues(ParseResult.ArrayFormatter.formatErrorSync(error), body)
-  )
+  return Predicate.hasProperty(body, "kind") && !Predicate.hasProperty(body, "jobs")
+    ? Effect.map(decodedJson(body, OneJob), ({ force = false, ...job }) => ({ jobs: [job], force, single: true }))
+    : Effect.map(decodedJson(body, ManyJobs), ({ force = false, jobs }) => ({ jobs, force, single: false }))
 }

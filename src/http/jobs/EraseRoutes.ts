@@ -16,12 +16,7 @@ import * as WireText from "../WireText.js"
 /** Body of `POST /api/v1/erase`. */
 const EraseRequest = Schema.Struct({
   subject: WireText.Text.annotations({ description: "Whose data to erase, such as customer:42." }),
-  dryRun: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description: "Change nothing; return what is stored of the subject."
-    })
-  ),
+  dryRun: WireText.flag("Change nothing; return what is stored of the subject."),
   running: WireText.optional(
     Eraser.WhenRunning.annotations({
       ...WireText.withMessage("must be cancel or skip"),
@@ -30,11 +25,7 @@ const EraseRequest = Schema.Struct({
     })
   ),
   reason: WireText.optional(WireText.Text.annotations({ description: "Recorded in the audit log." }))
-}).annotations({
-  identifier: "EraseRequest",
-  message: () => "must be an object with the field subject",
-  ...WireText.strict
-})
+}).annotations(WireText.body("EraseRequest", "must be an object with the field subject"))
 
 const counts = {
   events: Schema.Int,

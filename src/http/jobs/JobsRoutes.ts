@@ -49,18 +49,12 @@ import * as WhyView from "./WhyView.js"
 const JobsQuery = Schema.Struct({
   ...JobsFilter.query,
   sort: WireText.optional(
-    SortField.annotations({
-      ...WireText.withMessage(`must be one of ${SortField.literals.join(", ")}`),
-      description:
-        "The column to sort by, `created` by default. `created` covers all matching jobs, as do `due` for scheduled and pending jobs and `finished` for dead and done jobs. Other orders cover only the newest matching jobs; `sortedAmong` is their number."
-    })
+    WireText.oneOf(
+      SortField.literals,
+      "The column to sort by, `created` by default. `created` covers all matching jobs, as do `due` for scheduled and pending jobs and `finished` for dead and done jobs. Other orders cover only the newest matching jobs; `sortedAmong` is their number."
+    )
   ),
-  order: WireText.optional(
-    Schema.Literal("asc", "desc").annotations({
-      ...WireText.withMessage("must be asc or desc"),
-      description: "Descending by default."
-    })
-  ),
+  order: WireText.order("Descending by default."),
   ...pageQuery
 }).annotations(WireText.strict)
 
@@ -70,17 +64,8 @@ const JobEdit = Schema.Struct({
   priority: WireText.optional(Schema.Number.annotations(WireText.withMessage("must be a number"))),
   runAt: WireText.optional(Instant.Instant),
   reason: WireText.optional(WireText.Text),
-  force: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description: "Accept a payload that does not match the kind's schema."
-    })
-  )
-}).annotations({
-  identifier: "JobEdit",
-  message: () => "must be an object with payload, priority or runAt",
-  ...WireText.strict
-})
+  force: WireText.flag("Accept a payload that does not match the kind's schema.")
+}).annotations(WireText.body("JobEdit", "must be an object with payload, priority or runAt"))
 
 export const JobsPage = Schema.Struct({
   jobs: Schema.Array(JobView.JobView),
@@ -119,7 +104,7 @@ const UndoRequest = Schema.Struct({
     ...WireText.withMessage("must be the undo id that the action returned"),
     description: "The undo id that the action returned."
   })
-}).annotations({ identifier: "UndoRequest", message: () => "must be an object with undo", ...WireText.strict })
+}).annotations(WireText.body("UndoRequest", "must be an object with undo"))
 
 const act = <const Name extends string>(name: Name, route: `/jobs/:id/${string}`, description: string) =>
   HttpApiEndpoint.post(name, route).setPath(idPath).addSuccess(ActedJob).annotateContext(about(description, 409))

@@ -33,20 +33,12 @@ const PublishRequest = Schema.Struct({
       description: "Makes the request safe to retry: a second event of this name with the same id is not stored."
     })
   )
-}).annotations({
-  identifier: "PublishRequest",
-  message: () => "must be an object with the fields name and data",
-  ...WireText.strict
-})
+}).annotations(WireText.body("PublishRequest", "must be an object with the fields name and data"))
 
 /** Body of `POST /api/v1/published/{id}/replay`. */
 const ReplayRequest = Schema.Struct({
   subscriber: WireText.Text.annotations({ description: "The subscriber that gets the event again." })
-}).annotations({
-  identifier: "ReplayRequest",
-  message: () => "must be an object with the field subscriber",
-  ...WireText.strict
-})
+}).annotations(WireText.body("ReplayRequest", "must be an object with the field subscriber"))
 
 const Published = Schema.Struct({
   id: Schema.UUID.annotations({ description: "The event; the first one if it was published before." }),

@@ -37,10 +37,7 @@ const Name = Schema.transform(Schema.String.annotations({ message: () => "must b
     jsonSchema: { type: "string", minLength: 1, maxLength: limits.nameCharacters, description: "Must be unique." }
   })
 
-const Page = Schema.Literal(...pages).annotations({
-  ...WireText.withMessage(`must be one of ${pages.join(", ")}`),
-  description: "The job list that the view opens."
-})
+const Page = WireText.oneOf(pages, "The job list that the view opens.")
 
 const maxWithin = Duration.toMillis("3650 days")
 
@@ -56,26 +53,17 @@ const Filter = Schema.Struct({
       }
     )
   )
-}).annotations({
-  identifier: "ViewFilter",
-  message: () => "must be an object with filter fields",
-  ...WireText.strict
-})
-
-const object = { message: () => "must be an object", ...WireText.strict }
+}).annotations(WireText.body("ViewFilter", "must be an object with filter fields"))
 
 /** Body of `POST /api/v1/views`. */
-const ViewRequest = Schema.Struct({ name: Name, page: Page, filter: Filter }).annotations({
-  identifier: "ViewRequest",
-  ...object
-})
+const ViewRequest = Schema.Struct({ name: Name, page: Page, filter: Filter }).annotations(WireText.body("ViewRequest"))
 
 /** Body of `PATCH /api/v1/views/{id}`. */
 const ViewPatch = Schema.Struct({
   name: WireText.optional(Name),
   page: WireText.optional(Page),
   filter: WireText.optional(Filter)
-}).annotations({ identifier: "ViewPatch", ...object })
+}).annotations(WireText.body("ViewPatch"))
 
 /** Encodes a filter in the request format, in which it is also stored. */
 const encodeFilter = Schema.encodeSync(Filter)

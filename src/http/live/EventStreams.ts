@@ -1,7 +1,7 @@
 import { Readable } from "node:stream"
 import { Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
 import { Lifecycle } from "../../core/Lifecycle.js"
-import { repeatLoop, single } from "../../core/Loop.js"
+import { repeated } from "../../core/Loop.js"
 import { AccessConfig } from "../access/AccessConfig.js"
 import type { CallerSession } from "../access/Caller.js"
 import { EventsUnavailable } from "../RequestErrors.js"
@@ -114,7 +114,7 @@ export class EventStreams extends Context.Tag("nightshift/http/EventStreams")<
           stream.isBusy = false
         }
       })
-      const loop = single({
+      const loop = repeated({
         name: "event streams",
         schedule: Schedule.spaced(checkEvery),
         runAtStart: false,
@@ -146,7 +146,7 @@ export class EventStreams extends Context.Tag("nightshift/http/EventStreams")<
             const stream = new EventStream(session)
             streams.add(stream)
             stream.once("close", () => leave(stream))
-            checking ??= yield* Effect.forkIn(repeatLoop(loop), scope)
+            checking ??= yield* Effect.forkIn(loop, scope)
             return stream
           }),
         endSession: (secret) => Effect.sync(() => endSession(secret))

@@ -1,6 +1,6 @@
 import { Array as Arr, Clock, Context, Duration, Effect, type Fiber, FiberId, Layer, Schedule } from "effect"
 import { Leadership } from "../../cluster/Leadership.js"
-import { repeatLoop, single } from "../../core/Loop.js"
+import { repeated } from "../../core/Loop.js"
 import type { JobOverview } from "../../queue/search/JobOverview.js"
 import type { Queues } from "../../queue/settings/QueueSettings.js"
 import type { AccessConfig } from "../access/AccessConfig.js"
@@ -126,10 +126,10 @@ export class Live extends Context.Tag("nightshift/http/Live")<
         for (const listener of listeners.keys()) listener.send(text)
       })
 
-      const repeated = (name: string, every: Duration.Duration, run: Effect.Effect<void>) =>
-        repeatLoop(single({ name, schedule: Schedule.spaced(every), runAtStart: false, run }))
+      const every = (interval: Duration.Duration, name: string, run: Effect.Effect<void>) =>
+        repeated({ name, schedule: Schedule.spaced(interval), runAtStart: false, run })
 
-      const loops = Effect.all([repeated("live", pollEvery, poll), repeated("live-heartbeat", heartbeatEvery, beat)], {
+      const loops = Effect.all([every(pollEvery, "live", poll), every(heartbeatEvery, "live-heartbeat", beat)], {
         concurrency: "unbounded",
         discard: true
       })

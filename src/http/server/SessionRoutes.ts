@@ -20,11 +20,9 @@ import { CrossSiteRefused, Unauthorized } from "../RequestErrors.js"
 import { ServerConfig } from "../ServerConfig.js"
 import * as WireText from "../WireText.js"
 
-const Login = Schema.Struct({ token: WireText.Text }).annotations({
-  identifier: "Login",
-  message: () => "must be an object with a token",
-  ...WireText.strict
-})
+const Login = Schema.Struct({ token: WireText.Text }).annotations(
+  WireText.body("Login", "must be an object with a token")
+)
 
 const SessionView = Schema.Struct({
   role: CallerRole,

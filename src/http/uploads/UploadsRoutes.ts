@@ -28,10 +28,6 @@ export const UploadsView = Schema.Struct({
   ).annotations({ description: "Workspaces whose files have waited for an hour or longer, longest wait first." })
 }).annotations({ identifier: "Uploads" })
 
-const UploadState = Schema.Literal(...uploadStates).annotations(
-  WireText.withMessage(`must be one of ${uploadStates.join(", ")}`)
-)
-
 export const FileView = Schema.Struct({
   id: UploadId,
   workspace: Schema.String,
@@ -58,7 +54,7 @@ export const group = HttpApiGroup.make("uploads")
     HttpApiEndpoint.get("files", "/uploads/files")
       .setUrlParams(
         Schema.Struct({
-          state: WireText.optional(UploadState.annotations({ description: "Only files in this state." })),
+          state: WireText.optional(WireText.oneOf(uploadStates, "Only files in this state.")),
           workspace: WireText.optional(WireText.Text.annotations({ description: "Only files of this workspace." })),
           ...pageQuery
         }).annotations(WireText.strict)

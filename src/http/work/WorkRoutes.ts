@@ -17,7 +17,8 @@ import { Caller } from "../access/Caller.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import { BadRequest, ClaimsRefused, Forbidden } from "../RequestErrors.js"
+import { BadRequest, ClaimsRefused, Forbidden, jobsIn } from "../RequestErrors.js"
+import * as ResponseFields from "../ResponseFields.js"
 import * as WorkSchemas from "./WorkSchemas.js"
 
 export const group = HttpApiGroup.make("work")
@@ -53,7 +54,7 @@ const aboutOf = ({ host, id, name, pid, runtime }: Worker) =>
 /** Checks the number of jobs before they are decoded: decoding a million only to reject them would block the event loop. */
 const bodyOf = <A, I>(request: HttpServerRequest.HttpServerRequest, schema: Schema.Schema<A, I>) =>
   Effect.flatMap(Body.json(request, maxBodyBytes), (body) => {
-    const count = Predicate.hasProperty(body, "jobs") && Array.isArray(body.jobs) ? body.jobs.length : 0
+    const count = jobsIn(body) ?? 0
     return count > WorkSchemas.bounds.jobs
       ? new BadRequest({
           message: `jobs must have at most ${WorkSchemas.bounds.jobs} entries, got ${count}.`,
@@ -106,20 +107,12 @@ const queuesOf = ({ kinds: names = [], queues: given }: WorkSchemas.ClaimRequest
     return queues
   })
 
+const fieldsOf = ResponseFields.of(WorkSchemas.ClaimedJobView)
+
 const viewOf =
   (timeout: number) =>
-  (job: ClaimedJob): (typeof WorkSchemas.ClaimAnswer.Type)["jobs"][number] => ({
-    id: job.id,
-    lease: job.lease,
-    queue: job.queue,
-    kind: job.kind,
-    version: job.version,
-    payload: job.payload,
-    key: job.key ?? null,
-    meta: job.meta ?? null,
-    attempt: job.attempt,
-    attempts: job.attempts,
-    createdAt: Instant.format(job.createdAt),
+  (job: ClaimedJob): typeof WorkSchemas.ClaimedJobView.Type => ({
+    ...fieldsOf(job),
     deadline: Instant.format(job.startedAt + timeout)
   })
 

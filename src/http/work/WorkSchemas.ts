@@ -51,7 +51,7 @@ const Worker = Schema.Struct({
   runtime: WireText.optional(text(100, "Language or runtime, such as `python 3.12`.")),
   host: WireText.optional(text(255, "Host name.")),
   pid: WireText.optional(whole(0, 2_147_483_647, "Process id."))
-}).annotations({ identifier: "RemoteWorker", message: () => "must be an object with id", ...WireText.strict })
+}).annotations(WireText.body("RemoteWorker", "must be an object with id"))
 
 /** Body of `POST /api/v1/work/claim`. */
 export const ClaimRequest = Schema.Struct({
@@ -70,14 +70,10 @@ export const ClaimRequest = Schema.Struct({
   timeoutSeconds: WireText.optional(
     seconds(1, bounds.seconds, `How long an attempt may run. Defaults to ${Duration.toSeconds(Kind.defaults.timeout)}.`)
   )
-}).annotations({
-  identifier: "ClaimRequest",
-  message: () => "must be an object with worker, and queues or kinds",
-  ...WireText.strict
-})
+}).annotations(WireText.body("ClaimRequest", "must be an object with worker, and queues or kinds"))
 export type ClaimRequest = typeof ClaimRequest.Type
 
-const ClaimedJobView = Schema.Struct({
+export const ClaimedJobView = Schema.Struct({
   id: JobId,
   lease: Lease.annotations({ description: "Send it with every request about this attempt." }),
   queue: Schema.String,
@@ -113,17 +109,8 @@ const JobBeat = Schema.Struct({
 export const HeartbeatRequest = Schema.Struct({
   worker: Worker,
   jobs: jobs(JobBeat),
-  leave: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description: "The worker stops: remove it from the list of processes."
-    })
-  )
-}).annotations({
-  identifier: "HeartbeatRequest",
-  message: () => "must be an object with worker and jobs",
-  ...WireText.strict
-})
+  leave: WireText.flag("The worker stops: remove it from the list of processes.")
+}).annotations(WireText.body("HeartbeatRequest", "must be an object with worker and jobs"))
 
 const Fault = Schema.NullOr(Schema.Struct({ tag: Schema.String, message: Schema.String }))
 
@@ -149,19 +136,16 @@ const levels = ["trace", "debug", "info", "warn", "error", "fatal"] as const sat
 
 const LogLine = Schema.Struct({
   at: WireText.optional(Instant),
-  level: WireText.optional(
-    Schema.Literal(...levels).annotations(WireText.withMessage(`must be one of ${levels.join(", ")}`))
-  ),
+  level: WireText.optional(WireText.oneOf(levels)),
   message: Schema.String.annotations({ message: () => "must be text" })
 }).annotations({ message: () => "must be an object with message" })
 
 const JobEnd = Schema.Struct({
   ...held,
-  outcome: Schema.Literal(...outcomes).annotations({
-    ...WireText.withMessage(`must be one of ${outcomes.join(", ")}`),
-    description:
-      "done; failed or retry: runs again after the backoff or afterSeconds; snooze and throttled: runs again without using up an attempt; dead: not retried; cancelled: stopped because it was cancelled; returned: back to the queue, as if it had not started."
-  }),
+  outcome: WireText.oneOf(
+    outcomes,
+    "done; failed or retry: runs again after the backoff or afterSeconds; snooze and throttled: runs again without using up an attempt; dead: not retried; cancelled: stopped because it was cancelled; returned: back to the queue, as if it had not started."
+  ),
   result: WireText.optional(Schema.Unknown),
   error: WireText.optional(
     Schema.String.annotations({ description: "Message stored with the job; for failed, retry and dead." })
@@ -185,11 +169,7 @@ export type JobEnd = typeof JobEnd.Type
 export const FinishRequest = Schema.Struct({
   worker: Worker,
   jobs: jobs(JobEnd).pipe(Schema.minItems(1, { message: () => "must not be empty" }))
-}).annotations({
-  identifier: "FinishRequest",
-  message: () => "must be an object with worker and jobs",
-  ...WireText.strict
-})
+}).annotations(WireText.body("FinishRequest", "must be an object with worker and jobs"))
 
 export const FinishAnswer = Schema.Struct({
   jobs: Schema.Array(

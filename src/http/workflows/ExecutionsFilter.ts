@@ -30,12 +30,7 @@ const instant = (description: string) => WireText.optional(Instant.described(des
 /** Execution filter as query parameters, and in programs. */
 export const query = {
   workflow: WireText.optional(WireText.Text.annotations({ description: "Executions of this workflow." })),
-  state: WireText.optional(
-    ExecutionState.annotations({
-      ...WireText.withMessage(`must be one of ${ExecutionState.literals.join(", ")}`),
-      description: "Executions in this state."
-    })
-  ),
+  state: WireText.optional(WireText.oneOf(ExecutionState.literals, "Executions in this state.")),
   prefix: WireText.optional(WireText.Text.annotations({ description: "Executions whose id starts with this text." })),
   tag: WireText.optional(TagParameters),
   since: instant("Executions started at or after this time."),
@@ -54,16 +49,10 @@ export const query = {
 /** The order of a list as query parameters. */
 export const sorting = {
   sort: WireText.optional(
-    Schema.Literal("started", ...executionSortFields).annotations({
-      ...WireText.withMessage(`must be one of ${["started", ...executionSortFields].join(", ")}`),
-      description:
-        "The column to sort by, `started` by default, which is always newest first. Others cover only the newest matching executions; `sortedAmong` is their number."
-    })
+    WireText.oneOf(
+      ["started", ...executionSortFields],
+      "The column to sort by, `started` by default, which is always newest first. Others cover only the newest matching executions; `sortedAmong` is their number."
+    )
   ),
-  order: WireText.optional(
-    Schema.Literal("asc", "desc").annotations({
-      ...WireText.withMessage("must be asc or desc"),
-      description: "The direction of `duration` and `finished`, `desc` by default."
-    })
-  )
+  order: WireText.order("The direction of `duration` and `finished`, `desc` by default.")
 }

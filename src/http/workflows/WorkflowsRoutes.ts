@@ -26,8 +26,6 @@ import { ask, awaitedSignals, start } from "./ExecutionActs.js"
 import * as ExecutionsFilter from "./ExecutionsFilter.js"
 import * as ExecutionView from "./ExecutionView.js"
 
-const object = { message: () => "must be an object", ...WireText.strict }
-
 const reason = WireText.optional(WireText.Text.annotations({ description: "Recorded in the audit log." }))
 
 const { nameCharacters, tags: maxTags, valueCharacters } = tagLimits
@@ -50,13 +48,8 @@ const StartRequest = Schema.Struct({
       })
     )
   ),
-  force: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description: "Accept a workflow that no process has registered and a payload that does not match its schema."
-    })
-  )
-}).annotations({ identifier: "WorkflowStart", ...object })
+  force: WireText.flag("Accept a workflow that no process has registered and a payload that does not match its schema.")
+}).annotations(WireText.body("WorkflowStart"))
 
 /** Body of `POST /api/v1/workflows/{id}/signal`. */
 const SignalRequest = Schema.Struct({
@@ -67,7 +60,7 @@ const SignalRequest = Schema.Struct({
       description: "Names this value among those of the signal: a second value with the same id is not stored."
     })
   )
-}).annotations({ identifier: "WorkflowSignal", ...object })
+}).annotations(WireText.body("WorkflowSignal"))
 
 /** Longest time that a request waits for an answer. */
 const maxAskMillis = 60_000
@@ -88,18 +81,13 @@ const AskRequest = Schema.Struct({
       message: "must be a duration of at most 1m"
     })
   )
-}).annotations({ identifier: "WorkflowAsk", ...object })
+}).annotations(WireText.body("WorkflowAsk"))
 
 /** Body of `POST /api/v1/workflows/{id}/cancel`. */
 const CancelRequest = Schema.Struct({
-  now: WireText.optional(
-    Schema.Boolean.annotations({
-      ...WireText.withMessage("must be true or false"),
-      description: "End the execution immediately, without undoing its steps."
-    })
-  ),
+  now: WireText.flag("End the execution immediately, without undoing its steps."),
   reason
-}).annotations({ identifier: "WorkflowCancel", ...object })
+}).annotations(WireText.body("WorkflowCancel"))
 
 /** Body of `POST /api/v1/workflows/{id}/tags`. */
 const TagsRequest = Schema.Struct({
@@ -110,17 +98,17 @@ const TagsRequest = Schema.Struct({
     })
   ),
   reason
-}).annotations({ identifier: "WorkflowTags", ...object })
+}).annotations(WireText.body("WorkflowTags"))
 
 /** Body of `POST /api/v1/workflows/{id}/fork`. */
 const ForkRequest = Schema.Struct({
   step: WireText.Text.annotations({ description: "The first step that runs again." }),
   as: WireText.optional(WireText.Text.annotations({ description: "Id of the new execution; generated if omitted." })),
   reason
-}).annotations({ identifier: "WorkflowFork", ...object })
+}).annotations(WireText.body("WorkflowFork"))
 
 /** Body of `POST /api/v1/workflows/{id}/unpin`. */
-const UnpinRequest = Schema.Struct({ reason }).annotations({ identifier: "WorkflowUnpin", ...object })
+const UnpinRequest = Schema.Struct({ reason }).annotations(WireText.body("WorkflowUnpin"))
 
 const Started = Schema.Struct({
   execution: Schema.String,

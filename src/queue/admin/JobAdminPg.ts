@@ -1,6 +1,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type * as Statement from "@effect/sql/Statement"
-import { Clock, Duration, Effect, Either, Layer, Option } from "effect"
+import { Clock, Effect, Either, Layer, Option } from "effect"
 import { floorOf, isId, type JobId } from "../../core/Ids.js"
 import { InvalidJob } from "../../core/InvalidJob.js"
 import { isWaiting, limits, type State, type StoredJob, waitingStates } from "../../core/StoredJob.js"
@@ -8,6 +8,7 @@ import { erasedAtOf, subjectKey } from "../../core/Subject.js"
 import { Database } from "../../database/Database.js"
 import { DatabaseConflict, isContention, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
+import { purged } from "../../database/Purge.js"
 import { fragments, instant } from "../../database/SqlInstant.js"
 import { eraseBatch } from "../../database/SubjectText.js"
 import { Tally } from "../../telemetry/Tally.js"
@@ -146,12 +147,7 @@ const make = Effect.gen(function* () {
   /**
    * Notifies workers and callers that wait for this job. In a caller's transaction the notification is sent at commit.
    */
-  const notifying = <E>(changed: Effect.Effect<StoredJob, E>) =>
-    Effect.tap(changed, (job) =>
-      Effect.flatMap(Effect.serviceOption(SqlClient.TransactionConnection), (outer) =>
-        notifier.stored(new Set([job.queue]), Option.isSome(outer))
-      )
-    )
+  const notifying = <E>(changed: Effect.Effect<StoredJob, E>) => Effect.tap(changed, ({ queue }) => notify([queue]))
 
   /** Runs a transaction, again after a conflict with another one. In a caller's transaction the conflict is the caller's. */
   const alone = <A, E>(effect: Effect.Effect<A, E>) =>
@@ -277,18 +273,12 @@ const make = Effect.gen(function* () {
   }
 
   const pruneUndo: typeof JobAdmin.Service.pruneUndo = (olderThan) =>
-    Effect.gen(function* () {
-      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
+    purged(olderThan, undoBatch, (before) => {
       // Acts have ids that sort by time, so the primary key finds the oldest. Operations, and their undo, may take long.
       const which = sql`act < ${floorOf(before)} and act <> all(array(
         select unnest(array[id, coalesce(undoes, id)]) from ${sql(`${schema}.operation`)}
         where finished_at is null or finished_at >= ${fragments(sql).instant(before)}))`
-      let sum = 0
-      for (;;) {
-        const count = yield* forgetUndo(which, undoBatch)
-        sum += count
-        if (count < undoBatch) return sum
-      }
+      return forgetUndo(which, undoBatch)
     })
 
   const actions = (kept: string | null): JobActions => ({

@@ -82,6 +82,8 @@ const isTaken = (error: DatabaseError) => error instanceof DatabaseConflict
 const isHeldUp = (error: DatabaseError) =>
   error instanceof DatabaseUnavailable && ["55P03", "40P01"].includes(error.sqlState ?? "")
 
+const isRefused = (error: DatabaseError) => isTaken(error) || isHeldUp(error)
+
 const tally = (names: ReadonlyArray<string>) => {
   const counts: Record<string, number> = {}
   for (const name of names) counts[name] = (counts[name] ?? 0) + 1
@@ -93,6 +95,15 @@ const sizeOf = (operation: OperationRow) => {
   const rehearsal = rehearsalOf(operation)
   return (rehearsal === undefined ? 0 : Rehearsal.missing(rehearsal)) || batchLimits.jobs
 }
+
+/** The jobs of a batch from a list of all jobs of the operation. */
+const chosenOf =
+  (operation: OperationRow) =>
+  (rows: ReadonlyArray<{ readonly id: JobId }>): Chosen => ({
+    ids: rows.map(({ id }) => id),
+    reached: rows.at(-1)?.id ?? operation.last_id,
+    isLast: rows.length < sizeOf(operation)
+  })
 
 /** Runs one batch of an operation, in the transaction that holds the operation's row. */
 export const make = (database: typeof Database.Service) => {
@@ -109,11 +120,7 @@ export const make = (database: typeof Database.Service) => {
         select named.id from ${operations} o cross join unnest(o.ids) as named(id)
         where o.id = ${operation.id} and named.id > ${operation.reached ?? zeroId}
         order by named.id limit ${sizeOf(operation)}`),
-      (rows): Chosen => ({
-        ids: rows.map(({ id }) => id),
-        reached: rows.at(-1)?.id ?? operation.last_id,
-        isLast: rows.length < sizeOf(operation)
-      })
+      chosenOf(operation)
     )
 
   /** Reads a bounded number of jobs per batch even if few of them match; the next batch continues from there. */
@@ -167,19 +174,13 @@ export const make = (database: typeof Database.Service) => {
 
   const performFree = (action: Acting, ids: ReadonlyArray<JobId>, now: number, atMost: string) =>
     perform(action, ids, now, { forJobs: false, atMost }).pipe(
-      Effect.catchIf(
-        (error) => isTaken(error) || isHeldUp(error),
-        () => oneByOne(action, ids, now)
-      )
+      Effect.catchIf(isRefused, () => oneByOne(action, ids, now))
     )
 
   /** Retries jobs that were locked, with a short wait. */
   const performHeld = (action: Acting, ids: ReadonlyArray<JobId>, now: number, atMost: string) =>
     perform(action, ids, now, { forJobs: true, atMost }).pipe(
-      Effect.catchIf(
-        (error) => isTaken(error) || isHeldUp(error),
-        () => Effect.succeed<ReadonlyArray<JobResult>>([])
-      )
+      Effect.catchIf(isRefused, () => Effect.succeed<ReadonlyArray<JobResult>>([]))
     )
 
   const statusesOf = (ids: ReadonlyArray<JobId>) =>
@@ -196,12 +197,8 @@ export const make = (database: typeof Database.Service) => {
       mapErrors(sql<{ id: JobId }>`
         select job_id as id from ${undos}
         where act = ${operation.undoes} and not below and job_id > ${operation.reached ?? zeroId}
-        order by job_id limit ${batchLimits.jobs}`),
-      (rows): Chosen => ({
-        ids: rows.map(({ id }) => id),
-        reached: rows.at(-1)?.id ?? operation.last_id,
-        isLast: rows.length < batchLimits.jobs
-      })
+        order by job_id limit ${sizeOf(operation)}`),
+      chosenOf(operation)
     )
 
   const restore = (operation: OperationRow, ids: ReadonlyArray<JobId>, now: number) =>
@@ -221,17 +218,12 @@ export const make = (database: typeof Database.Service) => {
           ? []
           : yield* restore(operation, ids, now).pipe(
               Effect.map((all) => [all]),
-              Effect.catchIf(
-                (error) => isTaken(error) || isHeldUp(error),
-                () =>
-                  Effect.forEach(ids, (id) =>
-                    restore(operation, [id], now).pipe(
-                      Effect.catchIf(
-                        (error) => isTaken(error) || isHeldUp(error),
-                        () => Effect.succeed<RestorePg.Restored>({ rows: [], woken: [] })
-                      )
-                    )
+              Effect.catchIf(isRefused, () =>
+                Effect.forEach(ids, (id) =>
+                  restore(operation, [id], now).pipe(
+                    Effect.catchIf(isRefused, () => Effect.succeed<RestorePg.Restored>({ rows: [], woken: [] }))
                   )
+                )
               )
             )
       const restored = parts.flatMap(({ rows }) => rows)
@@ -336,10 +328,7 @@ export const make = (database: typeof Database.Service) => {
       some.length === 1
         ? inHalves(acting, some, now)
         : together(acting, some, now, lockTimeouts.each).pipe(
-            Effect.catchIf(
-              (error) => isTaken(error) || isHeldUp(error),
-              () => inHalves(acting, some, now)
-            )
+            Effect.catchIf(isRefused, () => inHalves(acting, some, now))
           )
     return Effect.map(
       Effect.forEach([ids.slice(half), ids.slice(0, half)], part),

@@ -31,6 +31,30 @@ interface Row {
   readonly reached: string
 }
 
+/** An operation that has done nothing yet. */
+const begun = (
+  id: string,
+  { reason, who, ...more }: Pick<Operation, "action" | "reason" | "total" | "who"> & Partial<Operation>,
+  now: number
+): Operation => ({
+  id,
+  undoes: undefined,
+  undoable: false,
+  status: "running",
+  who: storableText(who, 200),
+  reason: reason === undefined ? undefined : storableText(reason, 1_000),
+  filter: undefined,
+  createdAt: now,
+  updatedAt: now,
+  finishedAt: undefined,
+  done: 0,
+  skipped: {},
+  failed: 0,
+  rehearsal: undefined,
+  error: undefined,
+  ...more
+})
+
 const make = Effect.gen(function* () {
   const table = yield* JobTable
   const jobAdmin = yield* JobAdmin
@@ -158,25 +182,9 @@ const make = Effect.gen(function* () {
       const ids = target.ids === undefined ? undefined : [...new Set(target.ids)].sort()
       const count = ids?.length ?? [...table.rows()].filter((row) => matches(row, target.filter ?? {}, now)).length
       const total = { count, exact: true }
-      const operation: Operation = {
-        id,
-        action,
-        undoes: undefined,
-        undoable: isUndoable(action, total),
-        status: "running",
-        who: storableText(who, 200),
-        reason: reason === undefined ? undefined : storableText(reason, 1_000),
-        filter: target.filter,
-        createdAt: now,
-        updatedAt: now,
-        finishedAt: undefined,
-        total,
-        done: 0,
-        skipped: {},
-        failed: 0,
-        rehearsal: rehearse === undefined ? undefined : Rehearsal.begin(rehearse),
-        error: undefined
-      }
+      const undoable = isUndoable(action, total)
+      const rehearsal = rehearse === undefined ? undefined : Rehearsal.begin(rehearse)
+      const operation = begun(id, { action, reason, who, undoable, filter: target.filter, total, rehearsal }, now)
       const lastId = [...table.rows()].reduce((last, row) => (row.id > last ? row.id : last), "")
       rows.set(id, { operation, ids, lastId, reached: "" })
       yield* hints.publish(operationTopic, id)
@@ -196,26 +204,8 @@ const make = Effect.gen(function* () {
       const why = whyNotUndoable(row.operation, { isUndone, kept: jobs.length, now })
       if (why !== undefined) return yield* new OperationNotUndoable({ id: source, why })
       const id = table.ids.plain(now)
-      const operation: Operation = {
-        ...row.operation,
-        id,
-        action: "undo",
-        undoes: source,
-        undoable: false,
-        status: "running",
-        who: storableText(who, 200),
-        reason: reason === undefined ? undefined : storableText(reason, 1_000),
-        filter: undefined,
-        createdAt: now,
-        updatedAt: now,
-        finishedAt: undefined,
-        total: { count: jobs.length, exact: true },
-        done: 0,
-        skipped: {},
-        failed: 0,
-        rehearsal: undefined,
-        error: undefined
-      }
+      const total = { count: jobs.length, exact: true }
+      const operation = begun(id, { action: "undo", reason, who, undoes: source, total }, now)
       rows.set(id, { operation, ids: jobs, lastId: jobs.at(-1) ?? "", reached: "" })
       yield* hints.publish(operationTopic, id)
       return operation

@@ -1,10 +1,11 @@
-import { Clock, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Effect, Layer, Option } from "effect"
 import { BadCursor } from "../../core/BadCursor.js"
 import { isId, makeGenerator, zeroId } from "../../core/Ids.js"
 import { storableText } from "../../core/Storable.js"
 import { Database } from "../../database/Database.js"
 import { type DatabaseError, DatabaseFault, DatabaseUnavailable, mapErrors } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
+import { purged } from "../../database/Purge.js"
 import { fragments } from "../../database/SqlInstant.js"
 import { Tally } from "../../telemetry/Tally.js"
 import { cancelTopic } from "../JobAdmin.js"
@@ -224,16 +225,13 @@ const make = Effect.gen(function* () {
     })
 
   const purge: typeof Operations.Service.purge = (olderThan) =>
-    Effect.gen(function* () {
-      const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(olderThan)
-      let sum = 0
-      for (;;) {
-        const gone = yield* mapErrors(sql`delete from ${table} where id in
-          (select id from ${table} where finished_at < ${instant(before)} order by id limit ${purgeBatch}) returning 1`)
-        sum += gone.length
-        if (gone.length < purgeBatch) return sum
-      }
-    })
+    purged(olderThan, purgeBatch, (before) =>
+      Effect.map(
+        mapErrors(sql`delete from ${table} where id in
+          (select id from ${table} where finished_at < ${instant(before)} order by id limit ${purgeBatch}) returning 1`),
+        ({ length }) => length
+      )
+    )
 
   return Operations.of({ begin, undo, step, get, list, cancel, purge })
 })

@@ -1,4 +1,4 @@
-import { Context, type Effect } from "effect"
+import { Context, type Effect, Predicate } from "effect"
 import type { JobId, Lease } from "../../core/Ids.js"
 import * as Setting from "../../core/Setting.js"
 import { showableInstant } from "../../core/Storable.js"
@@ -85,9 +85,6 @@ export class JobLogs extends Context.Tag("nightshift/queue/JobLogs")<
   }
 >() {}
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
 const levels: ReadonlySet<unknown> = new Set<Level>(["trace", "debug", "info", "warn", "error", "fatal"])
 
 const isLevel = (value: unknown): value is Level => levels.has(value)
@@ -98,7 +95,7 @@ const text = (value: unknown): string | undefined => (typeof value === "string" 
 const decode = (line: string): ReadonlyArray<LoggedLine> => {
   try {
     const read: unknown = JSON.parse(line)
-    if (!isRecord(read)) return []
+    if (!Predicate.isRecord(read)) return []
     const { at, error, fields, level, message, step } = read
     return [
       {
@@ -107,7 +104,7 @@ const decode = (line: string): ReadonlyArray<LoggedLine> => {
         message: text(message) ?? "",
         step: text(step),
         error: text(error),
-        fields: isRecord(fields) ? fields : undefined
+        fields: Predicate.isRecord(fields) ? fields : undefined
       }
     ]
   } catch {

@@ -1,19 +1,17 @@
+import { Predicate } from "effect"
 import { stateOf } from "../../core/StoredJob.js"
 import type { JobRow } from "../JobRowMemory.js"
 import { errorShape } from "./ErrorShape.js"
 import { choices, type JobFilter, statesOf } from "./JobFilter.js"
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** The semantics of `jsonb @>` below the top level, where an array does not contain a bare value. */
 const containsInside = (whole: unknown, part: unknown): boolean => {
   if (Array.isArray(part)) {
     return Array.isArray(whole) && part.every((each) => whole.some((other) => containsInside(other, each)))
   }
-  if (isRecord(part)) {
+  if (Predicate.isRecord(part)) {
     return (
-      isRecord(whole) &&
+      Predicate.isRecord(whole) &&
       Object.entries(part).every(([key, value]) => Object.hasOwn(whole, key) && containsInside(whole[key], value))
     )
   }
@@ -21,7 +19,7 @@ const containsInside = (whole: unknown, part: unknown): boolean => {
 }
 
 const contains = (whole: unknown, part: unknown): boolean =>
-  containsInside(whole, part) || (Array.isArray(whole) && !isRecord(part) && whole.includes(part))
+  containsInside(whole, part) || (Array.isArray(whole) && !Predicate.isRecord(part) && whole.includes(part))
 
 const isAmong = <A extends string>(field: A | ReadonlyArray<A> | undefined, value: A | undefined): boolean =>
   field === undefined || (value !== undefined && (choices(field) ?? []).includes(value))

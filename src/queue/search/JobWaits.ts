@@ -1,7 +1,7 @@
 import { Context, Duration, Effect, Exit, FiberId, Schedule, type Scope } from "effect"
 import { steadyMillis, steadyNow } from "../../core/ChangeWatch.js"
 import { isId, type JobId } from "../../core/Ids.js"
-import { repeatLoop, single } from "../../core/Loop.js"
+import { repeated } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Hints } from "../../database/Hints.js"
@@ -266,9 +266,7 @@ export const make = <Request, A, E>(options: {
       })
     )
     yield* Effect.forkScoped(
-      repeatLoop(
-        single({ name: options.name, schedule: wakeable(Schedule.forever, () => pause), runAtStart: false, run: pass })
-      )
+      repeated({ name: options.name, schedule: wakeable(Schedule.forever, () => pause), runAtStart: false, run: pass })
     )
 
     return {

@@ -1,6 +1,6 @@
 import { Effect, Schedule, type Scope } from "effect"
 import * as DurationText from "../../core/DurationText.js"
-import { type Loop, repeatLoop, single } from "../../core/Loop.js"
+import { type Loop, repeated } from "../../core/Loop.js"
 import { after, makeLatch, onEvent } from "../../core/LoopSchedule.js"
 import { Hints } from "../../database/Hints.js"
 import { cancelTopic } from "../../queue/JobAdmin.js"
@@ -99,11 +99,7 @@ export const listenForCancels: Effect.Effect<void, never, Queue | Hints | Superv
         Effect.logDebug("could not check for cancelled jobs; they are stopped at the next heartbeat", error)
       )
     )
-    const loop = single({
-      name: "cancels",
-      schedule: onEvent(latch.opened),
-      runAtStart: false,
-      run: stopCancelled
-    })
-    yield* Effect.forkScoped(repeatLoop(loop))
+    yield* Effect.forkScoped(
+      repeated({ name: "cancels", schedule: onEvent(latch.opened), runAtStart: false, run: stopCancelled })
+    )
   })

@@ -4,7 +4,7 @@ import { timeoutFail } from "../../core/Alarm.js"
 import { steadyNow } from "../../core/ChangeWatch.js"
 import * as DurationText from "../../core/DurationText.js"
 import type { Term } from "../../core/Ids.js"
-import { type LeaderLoop, repeatLoop, type Step, single } from "../../core/Loop.js"
+import { type LeaderLoop, repeated, type Step } from "../../core/Loop.js"
 import { makeLatch, wakeable } from "../../core/LoopSchedule.js"
 import { untilClosed, whenClosed } from "../../core/Registration.js"
 import { Hints } from "../../database/Hints.js"
@@ -147,13 +147,13 @@ const make = Effect.gen(function* () {
   )
   yield* hints.subscribe(leaderTopic, latch.open)
   yield* campaign
-  const campaigning = single({
+  const loop = repeated({
     name: "leader",
     schedule: wakeable(Schedule.spaced(every), latch.openedWithin),
     runAtStart: false,
     run: campaign
   })
-  yield* Effect.forkScoped(repeatLoop(campaigning))
+  yield* Effect.forkScoped(loop)
   const gauge = metrics.series(leads, {})
   yield* metrics.onRead(Effect.sync(() => gauge.set(Option.isSome(current) ? 1 : 0)))
   yield* whenClosed(() => gauge.set(0))

@@ -1,6 +1,6 @@
 import { Context, Effect, type Scope } from "effect"
 import { steadyNow } from "../../core/ChangeWatch.js"
-import { idleUntil, repeatLoop, single } from "../../core/Loop.js"
+import { idleUntil, repeated } from "../../core/Loop.js"
 import { makeLatch, onEvent } from "../../core/LoopSchedule.js"
 import type { Slot } from "./Slot.js"
 
@@ -49,13 +49,9 @@ const make: Effect.Effect<typeof Deadlines.Service, never, Scope.Scope> = Effect
   const nextDeadline = Effect.flatMap(steadyNow, (now) =>
     nextLook === Number.POSITIVE_INFINITY ? latch.opened : latch.openedWithin(nextLook - now)
   )
-  const loop = single({
-    name: "deadlines",
-    schedule: onEvent(nextDeadline),
-    runAtStart: true,
-    run: check
-  })
-  yield* Effect.forkScoped(repeatLoop(loop))
+  yield* Effect.forkScoped(
+    repeated({ name: "deadlines", schedule: onEvent(nextDeadline), runAtStart: true, run: check })
+  )
 
   return {
     watch: (slot, onLate) => void watched.set(slot, onLate),

@@ -7,7 +7,7 @@ import { Head } from "../parts/Head"
 import { Empty, Shown } from "../parts/Notice"
 import { ProgressBar, readProgress } from "../parts/Progress"
 import { Table } from "../parts/Table"
-import { Age, measured, span, useTick } from "../parts/Time"
+import { Age, Elapsed, span, useTick } from "../parts/Time"
 import { useResource } from "../Resource"
 import { to } from "../Route"
 import { bytesText, type Job, type JobPage, type Pod, type PodMeasures } from "../Views"
@@ -25,11 +25,7 @@ const lateRemoteBeat = 12
 /** Seconds. A smaller offset does not matter. */
 const offClock = 1
 
-/** Elapsed time of a running job, counting up. */
-const RunsFor = ({ since }: { readonly since: string | null }) => {
-  const now = useTick()
-  return <>{since === null ? "–" : measured(Math.max(0, now - Date.parse(since)) / 1000)}</>
-}
+const RunsFor = ({ since }: { readonly since: string | null }) => (since === null ? <>–</> : <Elapsed from={since} />)
 
 /** Jobs in the slots of a pod, longest running first. */
 const Slots = ({ jobs, pod, total }: { pod: Pod; jobs: ReadonlyArray<Job> | undefined; total: number }) => (

@@ -7,18 +7,12 @@ import { Empty, Shown } from "../parts/Notice"
 import { Pager } from "../parts/Pager"
 import { type Order, readOrder, SortHeader, turned } from "../parts/SortHeader"
 import { Table } from "../parts/Table"
-import { Age, measured, useTick } from "../parts/Time"
+import { Age, Elapsed } from "../parts/Time"
 import { useResource } from "../Resource"
 import { type Route, refine } from "../Route"
 import type { ExecutionCounts, ExecutionPage, ExecutionSummary } from "../Views"
 
 const byStart: Order = { by: "started", descending: true }
-
-const Duration = ({ of: { createdAt, finishedAt } }: { readonly of: ExecutionSummary }) => {
-  const now = useTick()
-  const ended = finishedAt === null ? now : Date.parse(finishedAt)
-  return <>{measured(Math.max(0, ended - Date.parse(createdAt)) / 1000)}</>
-}
 
 /** The children of an execution in words, the failed ones first: `3 failed, 197 done`. */
 const childText = ({ cancelled, deleted, done, failed, more, open }: ExecutionSummary["childCounts"]): string => {
@@ -81,7 +75,7 @@ const Row = ({ execution }: { readonly execution: ExecutionSummary }) => (
       </div>
     </td>
     <td class="number queue">
-      <Duration of={execution} />
+      <Elapsed from={execution.createdAt} to={execution.finishedAt} />
     </td>
     <td class="when">
       <Age at={execution.createdAt} />

@@ -1,15 +1,10 @@
-interface Fields {
-  readonly [name: string]: unknown
-}
-
-const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
+import { isNode, type Node } from "../PayloadSchema"
 
 const doneNames = ["done", "current", "completed", "value", "processed"]
 const totalNames = ["total", "max", "of"]
 const shareNames = ["percent", "percentage", "ratio", "fraction", "progress"]
 
-const numberOf = (fields: Fields, names: ReadonlyArray<string>) => {
+const numberOf = (fields: Node, names: ReadonlyArray<string>) => {
   const name = names.find((each) => typeof fields[each] === "number")
   return name === undefined ? undefined : { name, value: fields[name] as number }
 }
@@ -31,7 +26,7 @@ export const readProgress = (progress: unknown): Read | undefined => {
     share >= 0 && share <= 1 ? { share, text, rest } : undefined
   const percent = (share: number) => `${Math.round(share * 100)} %`
   if (typeof progress === "number") return of(shareOf(progress), percent(shareOf(progress)), [])
-  if (!isFields(progress)) return undefined
+  if (!isNode(progress)) return undefined
   const rest = (...used: ReadonlyArray<string>) => Object.entries(progress).filter(([name]) => !used.includes(name))
   const [done, total] = [numberOf(progress, doneNames), numberOf(progress, totalNames)]
   if (done !== undefined && total !== undefined && total.value > 0) {

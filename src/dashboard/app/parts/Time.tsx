@@ -24,6 +24,12 @@ export const useTick = (ticks = true, step = 1): number => {
 
 export { measured, shortSpan, span }
 
+/** How long something took, or has taken so far: then it counts up. */
+export const Elapsed = ({ from, to = null }: { readonly from: string; readonly to?: string | null }) => {
+  const now = useTick(to === null)
+  return <>{measured(Math.max(0, (to === null ? now : Date.parse(to)) - Date.parse(from)) / 1000)}</>
+}
+
 // 24-hour clock, whatever the browser's language.
 const formatsOf = (timeZone: string | undefined) => {
   const formatOf = (options: Intl.DateTimeFormatOptions) =>

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto"
 import { Redacted } from "effect"
 
-/** Hashes a text for comparison, so that all compared values have the same length. */
+/** The SHA-256 digest of a text, to store instead of it, and to compare values of the same length. */
 export const digestOf = (text: string | Buffer): Buffer => createHash("sha256").update(text).digest()
 
 /** Whether the text has one of these digests. Compares all of them, so the time taken does not depend on a match. */
