@@ -25,6 +25,9 @@ const maxDigits = 100
 /** PostgreSQL's numbers have no negative zero. */
 const negativeZero = /^-0(?:\.0*)?(?:[eE].*)?$/
 
+/** Whether the number is a negative zero, which would be stored as 0. */
+export const isNegativeZero = ({ text }: LostNumber): boolean => negativeZero.test(text)
+
 /** Whether a 64-bit float represents the written number, and PostgreSQL stores it. */
 const isKept = (text: string): boolean => {
   if (negativeZero.test(text)) return false
@@ -65,9 +68,9 @@ const endOfString = (json: string, start: number): number => {
 const numberAt = /-?\d[\d.eE+-]*/y
 const colonAt = /\s*:/y
 
-/** Returns the first number in valid JSON text that a handler would receive as a different value. */
-export const lostIn = (json: string): LostNumber | undefined => {
-  if (!mayLoseNumber(json)) return undefined
+/** The numbers in valid JSON text that a handler would receive as a different value. */
+export function* allLostIn(json: string): Generator<LostNumber, undefined> {
+  if (!mayLoseNumber(json)) return
   // The current key of each enclosing object and the current index of each enclosing array.
   const path: Array<string | number> = []
   for (let at = 0; at < json.length; at += 1) {
@@ -86,12 +89,14 @@ export const lostIn = (json: string): LostNumber | undefined => {
     } else if (character === "-" || (character !== undefined && character >= "0" && character <= "9")) {
       numberAt.lastIndex = at
       const text = numberAt.exec(json)?.[0] ?? character
-      if (!isKept(text)) return { path, text }
+      if (!isKept(text)) yield { path: [...path], text }
       at += text.length - 1
     }
   }
-  return undefined
 }
+
+/** The first of them. */
+export const lostIn = (json: string): LostNumber | undefined => allLostIn(json).next().value
 
 const shown = (text: string) => (text.length > 40 ? `${text.slice(0, 40)}…` : text)
 

@@ -65,14 +65,19 @@ const maxNesting = limits.nesting + 20
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
-const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
+/** A JSON body and its text. */
+interface Parsed {
+  readonly text: string
+  readonly value: unknown
+}
+
+const parse = (bytes: Buffer): Effect.Effect<Parsed, BadRequest> =>
   Effect.suspend(() => {
     try {
       const text = utf8.decode(bytes)
       const value: unknown = JSON.parse(text)
       if (isDeeperThan(value, maxNesting)) return faultAt([], `must not be nested more than ${maxNesting} levels deep`)
-      const lost = JsonNumbers.lostIn(text)
-      return lost === undefined ? Effect.succeed(value) : faultAt(lost.path, JsonNumbers.reasonOf(lost), value)
+      return Effect.succeed({ text, value })
     } catch (error) {
       const message =
         error instanceof SyntaxError
@@ -96,17 +101,31 @@ export const bytes = (
     })
   })
 
-/** Reads a JSON body. Rejects a wrong Content-Type or a too large Content-Length before reading. */
-export const json = (
+/** Reads a JSON body as `json` does, except that its numbers are not checked. */
+export const parsed = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number
-): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
+): Effect.Effect<Parsed, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.gen(function* () {
     const type = request.headers["content-type"]
     if (type === undefined) return yield* new ContentTypeRefused({ given: "missing (no Content-Type)" })
     const refused = refusedType(type, request.headers["content-encoding"])
     if (refused !== undefined) return yield* new ContentTypeRefused({ given: refused })
     return yield* parse(yield* bytes(request, maxBytes))
+  })
+
+/** The error of a number that would be stored as another one. */
+export const lostNumber = (lost: JsonNumbers.LostNumber, body: unknown): BadRequest =>
+  faultAt(lost.path, JsonNumbers.reasonOf(lost), body)
+
+/** Reads a JSON body. Rejects a wrong Content-Type or a too large Content-Length before reading. */
+export const json = (
+  request: HttpServerRequest.HttpServerRequest,
+  maxBytes: number
+): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
+  Effect.flatMap(parsed(request, maxBytes), ({ text, value }) => {
+    const lost = JsonNumbers.lostIn(text)
+    return lost === undefined ? Effect.succeed(value) : lostNumber(lost, value)
   })
 
 /** Reads a JSON body and decodes it. Fails with the first invalid field. */

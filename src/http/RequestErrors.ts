@@ -185,7 +185,7 @@ const reasonOf = ({ _tag, message }: Issue): string => {
 }
 
 /** Formats a path like `jobs[2].dedupe.key`. */
-const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
+export const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
   path.reduce<string>((text, step) => {
     if (typeof step === "number") return `${text}[${step}]`
     return text === "" ? String(step) : `${text}.${String(step)}`
