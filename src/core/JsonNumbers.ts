@@ -3,6 +3,13 @@
 // with the same number of digits, gives the same number. This accepts the output of every language's float formatter:
 // 0.1, 0.10000000000000001, 1e21.
 
+/** Formats a path like `jobs[2].dedupe.key`. */
+export const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
+  path.reduce<string>((text, step) => {
+    if (typeof step === "number") return `${text}[${step}]`
+    return text === "" ? String(step) : `${text}.${String(step)}`
+  }, "")
+
 /** A number that a 64-bit float cannot represent, and its path of object keys and array indexes. */
 export interface LostNumber {
   readonly path: ReadonlyArray<string | number>

@@ -19,7 +19,7 @@ import { Caller } from "../access/Caller.js"
 import * as Body from "../Body.js"
 import { about, apiOf } from "../Contract.js"
 import * as Instant from "../Instant.js"
-import { BadRequest, ClaimsRefused, Forbidden, fieldOf } from "../RequestErrors.js"
+import { BadRequest, ClaimsRefused, Forbidden } from "../RequestErrors.js"
 import * as WorkSchemas from "./WorkSchemas.js"
 
 export const group = HttpApiGroup.make("work")
@@ -77,7 +77,7 @@ const bodyOf = <A, I>(
       if (faults.has(index) || JsonNumbers.isNegativeZero(lost)) continue
       faults.set(
         index,
-        new InvalidJob({ index: 0, field: fieldOf([name, ...rest]), reason: JsonNumbers.reasonOf(lost) })
+        new InvalidJob({ index: 0, field: JsonNumbers.fieldOf([name, ...rest]), reason: JsonNumbers.reasonOf(lost) })
       )
     }
     return { given: yield* Body.decodedJson(body, schema), faults }
