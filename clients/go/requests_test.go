@@ -198,7 +198,7 @@ func TestReturnsAJobBeforeItStopsTheHandler(t *testing.T) {
 	worker.held["idlease"] = job
 	var running sync.WaitGroup
 	running.Add(1)
-	worker.drain(&running)
+	worker.drain(&running, time.Millisecond)
 	if first := await(t, worker.ends); first.body["outcome"] != "returned" {
 		t.Errorf("got %v", first.body)
 	}

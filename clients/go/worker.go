@@ -63,7 +63,7 @@ type Options struct {
 	Concurrency int
 	// Timeout of an attempt, unless it calls Job.Extend. [15 minutes]
 	Timeout time.Duration
-	// Wait is how long a claim waits for jobs, up to 50 seconds. [10 seconds]
+	// Wait is how long a claim waits for jobs, up to 50 seconds. A stop takes at least until the claim ends. [10 seconds]
 	Wait time.Duration
 	// Grace is how long running jobs may go on after a stop. [25 seconds]
 	Grace time.Duration
@@ -316,9 +316,20 @@ func (w *Worker) Run(ctx context.Context) error {
 	helpers.Add(2)
 	go func() { defer helpers.Done(); w.beatLoop(drained) }()
 	go func() { defer helpers.Done(); w.finishLoop(drained) }()
+	// The grace period begins with the stop, and not when the claim that waits has ended.
+	stopped := make(chan time.Time, 1)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-w.leaving.Done():
+		}
+		stopped <- time.Now()
+		w.leave()
+	}()
 	var running sync.WaitGroup
 	err := w.claimLoop(ctx, &running)
-	w.drain(&running)
+	w.leave()
+	w.drain(&running, time.Until((<-stopped).Add(w.options.Grace)))
 	close(drained)
 	helpers.Wait()
 	if _, leaveErr := w.post(context.Background(), "heartbeat", map[string]any{"jobs": []any{}, "leave": true}, 5*time.Second); leaveErr != nil && err == nil {
@@ -475,23 +486,26 @@ func (w *Worker) forget(job *Job) {
 	w.mu.Unlock()
 }
 
-func (w *Worker) drain(running *sync.WaitGroup) {
-	w.leave()
-	time.AfterFunc(w.options.Grace+lastTries, w.abandon)
+// drain waits for running jobs as long as the grace period has left, and returns the others to the queue.
+func (w *Worker) drain(running *sync.WaitGroup, left time.Duration) {
+	if left < 0 {
+		left = 0
+	}
+	time.AfterFunc(left+lastTries, w.abandon)
 	done := make(chan struct{})
 	go func() { running.Wait(); close(done) }()
 	select {
 	case <-done:
 		return
-	case <-time.After(w.options.Grace):
+	case <-time.After(left):
 	}
 	w.mu.Lock()
-	left := make([]*Job, 0, len(w.held))
+	jobs := make([]*Job, 0, len(w.held))
 	for _, job := range w.held {
-		left = append(left, job)
+		jobs = append(jobs, job)
 	}
 	w.mu.Unlock()
-	for _, job := range left {
+	for _, job := range jobs {
 		// In this order: a handler that ends at once must not end its attempt.
 		w.conclude(job, map[string]any{"outcome": "returned"})
 		w.forget(job)

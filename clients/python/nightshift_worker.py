@@ -257,6 +257,8 @@ class _Client:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url must be an http:// or https:// URL, got {url!r}")
+        if not (token.isascii() and token.isprintable() and token):
+            raise ValueError("token must be one of NIGHTSHIFT_WORKER_TOKENS of the service, in ASCII")
         self._make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port = parts.hostname, parts.port
         self._prefix = parts.path.rstrip("/") + "/api/v1/work/"
@@ -323,9 +325,11 @@ class Worker:
         queues: names of queues; by default the queues of the kinds, which a process must have registered.
         concurrency: maximum number of jobs that run at a time.
         timeout: seconds that an attempt may run, unless it calls job.extend().
-        wait: seconds that a claim waits for jobs, up to 50. A stop takes up to this long.
+        wait: seconds that a claim waits for jobs, up to 50. A stop takes at least until the claim ends.
         grace: seconds that running jobs get to finish after a stop.
         """
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency!r}")
         self._client = _Client(url, token)
         self._queues = queues
         self._concurrency = concurrency
@@ -344,6 +348,7 @@ class Worker:
         self._lock = threading.Lock()
         self._free = threading.Semaphore(concurrency)
         self._stopping = threading.Event()
+        self._stopped_at = None
         self._drained = threading.Event()
         self._over = threading.Event()
         self._claimed = queue.SimpleQueue()
@@ -361,6 +366,9 @@ class Worker:
 
     def stop(self):
         """Stops claiming. `run` returns when the running jobs have ended, or after the grace period."""
+        # The grace period begins now, and not when the claim that waits has ended.
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
         self._stopping.set()
 
     def run(self, signals=(signal.SIGTERM, signal.SIGINT)):
@@ -379,7 +387,7 @@ class Worker:
         try:
             self._claim_loop()
         finally:
-            self._stopping.set()
+            self.stop()
             self._drain()
             end = time.monotonic() + _LAST_SECONDS
             for helper in helpers:
@@ -552,7 +560,7 @@ class Worker:
             self._forget(job)
 
     def _drain(self):
-        deadline = time.monotonic() + self._grace
+        deadline = self._stopped_at + self._grace
         while self._held and time.monotonic() < deadline:
             time.sleep(0.05)
         with self._lock:

@@ -332,10 +332,38 @@ class WorkerTest(unittest.TestCase):
         worker = Worker(URL, TOKEN, grace=0)
         job = Job(CLAIMED, 900)
         worker._held[job.id, job.lease] = job
+        worker.stop()
         # A handler that ends as soon as it is stopped.
         with mock.patch.object(job, "_stop", lambda reason: worker._put(job, {"outcome": "cancelled"})):
             worker._drain()
         self.assertEqual(worker._ends.get()[1]["outcome"], "returned")
+
+    def test_counts_the_grace_period_from_the_stop(self):
+        begun = threading.Event()
+        release = threading.Event()
+        claims = iter([[Job(CLAIMED, 900)]])
+
+        def claim(worker, room):
+            return next(claims, None) or release.wait(60) and []
+
+        def wait(payload, job):
+            begun.set()
+            job.wait(60)
+
+        ended = []
+        finish = mock.patch.object(Worker, "_finish", lambda _, ends: ended.extend(ends))
+        with mock.patch.object(Worker, "_claim", claim), finish:
+            worker = Worker(URL, TOKEN, grace=3600)
+            worker.job("kind")(wait)
+            thread = threading.Thread(target=worker.run, daemon=True)
+            thread.start()
+            self.assertTrue(begun.wait(60))
+            worker.stop()
+            worker._stopped_at -= 3600  # the claim has waited for the whole period
+            release.set()
+            thread.join(30)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(ended[0][1]["outcome"], "returned")
 
     def test_uses_a_new_connection_if_the_service_has_closed_an_idle_one(self):
         client = _Client(URL, TOKEN)
@@ -345,6 +373,11 @@ class WorkerTest(unittest.TestCase):
         kept = client._local.connection
         self.assertEqual(select.select([kept.sock], [], [], 60)[0], [kept.sock])  # closed by the service
         self.assertEqual(client.post("heartbeat", {"worker": about, "jobs": []})["jobs"], [])
+
+    def test_refuses_options_that_cannot_work(self):
+        for options in ({"token": "\u2026"}, {"token": ""}, {"token": "a\nb"}, {"concurrency": 0}, {"url": "127.0.0.1"}):
+            with self.assertRaisesRegex(ValueError, next(iter(options))):
+                Worker(**{"url": URL, "token": TOKEN, **options})
 
     def test_reads_the_responses_of_proxies(self):
         for text in (b'{"error": "bad gateway"}', b"<html>", b"[]", b"null"):
