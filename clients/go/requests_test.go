@@ -163,6 +163,21 @@ func TestSendsHeartbeatsOverANewConnectionIfOneIsDead(t *testing.T) {
 	}
 }
 
+func TestRefusesOptionsThatCannotWork(t *testing.T) {
+	handlers := map[string]Handler{"kind": nil}
+	for _, options := range []Options{
+		{URL: "localhost:8787", Token: "token", Handlers: handlers},
+		{URL: "127.0.0.1:8787", Token: "token", Handlers: handlers},
+		{URL: "https://", Token: "token", Handlers: handlers},
+		{URL: "http://service", Token: "token\n", Handlers: handlers},
+		{URL: "http://service", Token: "token"},
+	} {
+		if _, err := New(options); err == nil {
+			t.Errorf("no error for %q and %q", options.URL, options.Token)
+		}
+	}
+}
+
 func TestDividesRequests(t *testing.T) {
 	var all []entry
 	for i := 0; i < 2*maxBatch; i++ {

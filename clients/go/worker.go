@@ -12,6 +12,7 @@ import (
 	"math"
 	"math/rand"
 	"net/http"
+	urls "net/url"
 	"os"
 	"regexp"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 const (
@@ -269,6 +271,13 @@ func bodiesOf(batch []entry) []any {
 func New(options Options) (*Worker, error) {
 	if len(options.Handlers) == 0 || options.URL == "" || options.Token == "" {
 		return nil, errors.New("nightshift: URL, Token and Handlers are required")
+	}
+	// Requests would fail each time, as if the service did not answer.
+	if at, err := urls.Parse(options.URL); err != nil || (at.Scheme != "http" && at.Scheme != "https") || at.Host == "" {
+		return nil, fmt.Errorf("nightshift: URL must be an http:// or https:// URL, got %q", options.URL)
+	}
+	if strings.IndexFunc(options.Token, unicode.IsControl) >= 0 {
+		return nil, errors.New("nightshift: Token must not have line breaks or other control characters")
 	}
 	host, _ := os.Hostname()
 	if options.Concurrency <= 0 {
