@@ -4,6 +4,7 @@ Uses the standard library only. See README.md.
 """
 
 import collections
+import decimal
 import http.client
 import json
 import logging
@@ -72,20 +73,43 @@ def _encoded(value):
     return _json(value).encode("utf-8", "replace")
 
 
-def _fault(value):
-    """Why a value cannot be stored, or None. Raises if it cannot be JSON."""
+class _Unstorable(ValueError):
+    """The service would not store the value."""
+
+
+def _copied(name, value):
+    """A copy of a value that can be stored: the handler may change the value before it is sent. Raises if it cannot be stored."""
     text = _json(value)
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        return _UNSTORABLE
+        raise _Unstorable(f"{name} {_UNSTORABLE}") from None
     if size > _VALUE_BYTES:
-        return f"must be at most {_VALUE_BYTES} bytes as JSON, got {size}"
-    return _UNSTORABLE if "\\u0000" in text.replace("\\\\", "") else None
+        raise _Unstorable(f"{name} must be at most {_VALUE_BYTES} bytes as JSON, got {size}")
+    if "\\u0000" in text.replace("\\\\", ""):
+        raise _Unstorable(f"{name} {_UNSTORABLE}")
+
+    def whole(digits):
+        nearest = float(digits)
+        if nearest != int(digits) and decimal.Decimal(repr(nearest)) != int(digits):
+            raise _Unstorable(f"{name} contains {digits[:40]}, which a 64-bit float cannot hold: send it as a string")
+        return int(digits)
+
+    return json.loads(text, parse_int=whole)
+
+
+def _text(error):
+    try:
+        return str(error)
+    except Exception:
+        return f"{type(error).__name__}, whose text cannot be read"
 
 
 class _Outcome(Exception):
     """Raised by a handler to end its attempt in another way than by a result."""
+
+    def __init__(self, *args):
+        super().__init__(*map(_text, args))
 
     def end(self):
         raise NotImplementedError
@@ -203,10 +227,7 @@ class Job:
 
     def progress(self, value):
         """Stores the progress with the next heartbeat; only the last value is sent. Raises if it cannot be stored."""
-        fault = _fault(value)
-        if fault is not None:
-            raise ValueError(f"progress {fault}")
-        value = json.loads(_encoded(value))  # the handler may change it before it is sent
+        value = _copied("progress", value)
         with self._lock:
             self._progress = value
 
@@ -457,16 +478,16 @@ class Worker:
     def _ended(self, job):
         try:
             result = self._handlers[job.kind](job.payload, job)
-            fault = _fault(result)
-            if fault is not None:
-                return {"outcome": "dead", "error": f"its result {fault}"}
-            return _without_none(outcome="done", result=result)
+            try:
+                return _without_none(outcome="done", result=_copied("its result", result))
+            except _Unstorable as error:
+                return {"outcome": "dead", "error": str(error)}
         except _Outcome as outcome:
             return outcome.end()
         except BaseException as error:  # a handler's sys.exit() must not end the worker's thread
             log.warning("job %s of kind %s failed: %r", job.id, job.kind, error)
             trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-            return {"outcome": "failed", "error": f"{type(error).__name__}: {error}\n{trace}"}
+            return {"outcome": "failed", "error": f"{type(error).__name__}: {_text(error)}\n{trace}"}
 
     def _put(self, job, end):
         whole = job._end(end)

@@ -187,10 +187,10 @@ class WorkerTest(unittest.TestCase):
         begun = threading.Event()
 
         def stubborn(payload, job):
-            for value in (float("nan"), {1, 2}, "x" * 70_000, "a\x00", {"\\\x00": 1}, ["\udc80"]):
+            for value in (float("nan"), {1, 2}, "x" * 70_000, "a\x00", {"\\\x00": 1}, ["\udc80"], [2**53 + 1], 10**400):
                 with self.assertRaises((ValueError, TypeError)):
                     job.progress(value)
-            job.progress("\\u0000 \U0001f600")
+            job.progress(["\\u0000 \U0001f600", 2**60, -(10**23), 2**53 - 1, -0.0])
             job._progress = "\x00"  # the service refuses it
             begun.set()
             if job.wait(60):
@@ -228,6 +228,38 @@ class WorkerTest(unittest.TestCase):
             ("lone", "?"),
         ):
             self.assertIn(text, ended(ids[name], "dead")["lastError"])
+
+    def test_goes_on_after_an_exception_that_has_no_text(self):
+        class Broken(Exception):
+            def __str__(self):
+                raise RuntimeError("no text")
+
+        def fail(payload, job):
+            if payload == "broken":
+                raise Broken()
+            if payload == "retry":
+                raise Retry(Broken(), after=0)
+            return payload
+
+        self.start({"py-broken": fail}, concurrency=1)
+        ids = [enqueue("py-broken", payload, self.queue, attempts=1) for payload in ("broken", "retry", "fine")]
+        self.assertEqual(ended(ids[2], "done")["result"], "fine")
+        for id in ids[:2]:
+            self.assertIn("Broken", ended(id, "dead")["lastError"])
+
+    def test_stores_a_result_as_it_was_returned(self):
+        shared = {"n": 1}
+        worker = self.start({"py-shared": lambda payload, job: shared}, concurrency=1)
+        put = worker._put
+
+        def later(job, end):
+            shared["set"] = {1}
+            put(job, end)
+            del shared["set"]
+
+        worker._put = later
+        for id in [enqueue("py-shared", None, self.queue) for _ in range(2)]:
+            self.assertEqual(ended(id, "done")["result"], {"n": 1})
 
     def test_reports_a_result_that_the_service_refuses(self):
         worker = self.start({"py-refused": lambda payload, job: payload}, concurrency=8)
