@@ -2,8 +2,10 @@ package nightshift
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -174,6 +176,19 @@ func TestRefusesOptionsThatCannotWork(t *testing.T) {
 	} {
 		if _, err := New(options); err == nil {
 			t.Errorf("no error for %q and %q", options.URL, options.Token)
+		}
+	}
+}
+
+func TestRefusesNumbersThatAFloatCannotHold(t *testing.T) {
+	for _, value := range []any{int64(1)<<53 + 1, []uint64{math.MaxUint64}, json.RawMessage("1" + strings.Repeat("0", 400))} {
+		if _, err := encoded(value); err == nil {
+			t.Errorf("no error for %v", value)
+		}
+	}
+	for _, value := range []any{int64(1) << 60, json.RawMessage("100000000000000000000000"), 1e300, 0.1, "9007199254740993"} {
+		if _, err := encoded([]any{value, "9007199254740993"}); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"math"
+	"math/big"
 	"math/rand"
 	"net/http"
 	urls "net/url"
@@ -18,6 +19,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -754,6 +756,8 @@ var (
 	sound = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]`)
 	// unstorable matches escapes of NUL and of surrogates.
 	unstorable = regexp.MustCompile(`\\u(0000|[dD][89a-fA-F])`)
+	// long matches numbers that a float may not hold.
+	long = regexp.MustCompile(`\d{16}`)
 )
 
 // encoded returns a value as JSON. It fails if the service cannot store the value.
@@ -768,7 +772,28 @@ func encoded(value any) (json.RawMessage, error) {
 	if unstorable.Match(sound.ReplaceAll(data, nil)) {
 		return nil, errors.New("it must not contain NUL characters or unpaired surrogates")
 	}
+	for tokens := json.NewDecoder(bytes.NewReader(data)); long.Match(data); {
+		tokens.UseNumber()
+		token, err := tokens.Token()
+		if err != nil {
+			break
+		}
+		if number, ok := token.(json.Number); ok && isLost(string(number)) {
+			return nil, fmt.Errorf("it contains %.40s, which a 64-bit float cannot hold: send it as a string", number)
+		}
+	}
 	return data, nil
+}
+
+// isLost returns whether a whole number would arrive as another one.
+func isLost(text string) bool {
+	exact, isWhole := new(big.Int).SetString(text, 10)
+	if !isWhole {
+		return false
+	}
+	nearest, err := strconv.ParseFloat(text, 64)
+	shortest := strconv.FormatFloat(nearest, 'f', -1, 64)
+	return err != nil || (new(big.Float).SetInt(exact).Cmp(big.NewFloat(nearest)) != 0 && shortest != text)
 }
 
 // beginning cuts a text without splitting a character.
