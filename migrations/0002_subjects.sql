@@ -46,7 +46,8 @@ begin atomic
 end;
 
 -- As in 0001_baseline.sql, except that the payload of another job brings its subject, or that it has none, and that a job that
--- `fleet move` holds in the queue `queue>from>to` is the same job, and that a workflow execution is not replaced.
+-- `fleet move` holds in the queue `queue>from>to` is the same job, that a workflow execution is not replaced, and that a job of
+-- enqueue(), whose queue may be full, must not look erased.
 create or replace function store_job(fresh job, replaces boolean, capped boolean, out id uuid, out outcome text)
 language plpgsql
 set search_path from current
@@ -56,6 +57,10 @@ declare
   holder record;
   cap int;
 begin
+  if capped and fresh.meta ? 'subjectErasedAt' then
+    raise exception 'meta must not have the field subjectErasedAt, which only an erasure sets'
+      using errcode = 'invalid_parameter_value';
+  end if;
   -- A payload of JSON null arrives as null from enqueue_jobs().
   fresh.payload := coalesce(fresh.payload, 'null');
   -- The holder of the dedupe key may release it, or another job may take it, between the lookup and the insert.

@@ -1,7 +1,7 @@
 -- Oldest code: 0.1.0
 --
 -- Events with fan-out: event, subscription, event_wait, and the SQL functions publish_events(), publish(), wait_for_event(),
--- deliver_events(), fill_subscription(), match_of(), first_id() and event_job().
+-- deliver_events(), fill_subscription(), match_of(), first_id(), event_job() and check_value().
 
 -- A published event, until retention deletes it. Its jobs are found by their ids, see event_job().
 create table event (
@@ -250,6 +250,67 @@ begin
 end
 $$;
 
+-- Refuses a value that the HTTP API would refuse too: of an event or of a signal.
+create function check_value(field text, value jsonb) returns void
+language plpgsql
+set search_path from current
+as $$
+declare
+  value_text text := check_value.value::text;
+  lost numeric;
+begin
+  if octet_length(value_text) > 65536 then
+    raise exception '% is larger than 65536 bytes as JSON', field using errcode = 'program_limit_exceeded',
+      hint = 'Pass the key under which you store it.';
+  end if;
+  -- The cheap tests on the text come first, see enqueue().
+  if length(value_text) - length(translate(value_text, '[{', '')) > 1000 then
+    if jsonb_path_exists(check_value.value, 'strict $.**{1000} ? (@.type() == "array" || @.type() == "object")') then
+      raise exception '% must not be nested more than 1000 levels deep', field using errcode = 'program_limit_exceeded';
+    end if;
+  end if;
+  if value_text ~ '[0-9.]{16}' then
+    lost := lost_number(check_value.value);
+    if lost is not null then
+      raise exception '% holds %, which a 64-bit float cannot hold', field, left(lost::text, 40)
+        using errcode = 'numeric_value_out_of_range', hint = 'Send the number as a string.';
+    end if;
+  end if;
+end
+$$;
+
+-- As in 0001_baseline.sql, except that values are checked like those of events.
+create or replace function signal(execution text, name text, value jsonb default 'null', id text default null) returns text
+language plpgsql
+set search_path from current
+as $$
+declare
+  answer record;
+begin
+  if coalesce(length(signal.execution), 0) not between 1 and 512 then
+    raise exception 'execution must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if coalesce(length(signal.name), 0) not between 1 and 256 then
+    raise exception 'name must be 1 to 256 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  if length(signal.id) not between 1 and 256 then
+    raise exception 'id must be 1 to 256 characters long' using errcode = 'invalid_parameter_value';
+  end if;
+  perform check_value('value', signal.value);
+  select * into answer from complete_deferred(array[signal.execution], array[signal.name], array[signal.id],
+    jsonb_build_array(signal.value), floor(extract(epoch from clock_timestamp()) * 1000)::float8);
+  if answer.outcome = 'full' then
+    raise exception 'the signal % of execution % has no room for this value', signal.name, signal.execution
+      using errcode = 'program_limit_exceeded',
+        hint = 'It has at most 10000 values, of 16 MiB together. Continue the execution with step.continueAs, or use another name.';
+  end if;
+  if answer.queue is not null then
+    perform pg_notify(current_schema || '_work', answer.queue);
+  end if;
+  return answer.outcome;
+end
+$$;
+
 -- Publishes an event in the caller's transaction and returns its id; for triggers and for programs without the client. If an event
 -- with this name and `id` exists, it returns the id of that one and stores nothing. `meta` is for the subject, as in enqueue(): an
 -- event has no other meta. Pods are notified when the transaction commits.
@@ -258,8 +319,6 @@ language plpgsql
 set search_path from current
 as $$
 declare
-  data_text text := publish.data::text;
-  lost numeric;
   now_ms constant float8 := floor(extract(epoch from clock_timestamp()) * 1000);
   new_id uuid := encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
     placing substring(int8send(now_ms::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
@@ -270,23 +329,7 @@ begin
   if publish.data is null then
     raise exception 'data must not be null' using errcode = 'null_value_not_allowed';
   end if;
-  if octet_length(data_text) > 65536 then
-    raise exception 'data is larger than 65536 bytes as JSON' using errcode = 'program_limit_exceeded',
-      hint = 'Publish the key under which you store it.';
-  end if;
-  -- The cheap test on the text comes first, see enqueue().
-  if length(data_text) - length(translate(data_text, '[{', '')) > 1000 then
-    if jsonb_path_exists(publish.data, 'strict $.**{1000} ? (@.type() == "array" || @.type() == "object")') then
-      raise exception 'data must not be nested more than 1000 levels deep' using errcode = 'program_limit_exceeded';
-    end if;
-  end if;
-  if data_text ~ '[0-9.]{16}' then
-    lost := lost_number(publish.data);
-    if lost is not null then
-      raise exception 'data holds %, which a 64-bit float cannot hold', left(lost::text, 40)
-        using errcode = 'numeric_value_out_of_range', hint = 'Send the number as a string.';
-    end if;
-  end if;
+  perform check_value('data', publish.data);
   if length(publish.key) not between 1 and 512 then
     raise exception 'key must be 1 to 512 characters long' using errcode = 'invalid_parameter_value';
   end if;

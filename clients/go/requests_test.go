@@ -2,8 +2,10 @@ package nightshift
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -163,6 +165,34 @@ func TestSendsHeartbeatsOverANewConnectionIfOneIsDead(t *testing.T) {
 	}
 }
 
+func TestRefusesOptionsThatCannotWork(t *testing.T) {
+	handlers := map[string]Handler{"kind": nil}
+	for _, options := range []Options{
+		{URL: "localhost:8787", Token: "token", Handlers: handlers},
+		{URL: "127.0.0.1:8787", Token: "token", Handlers: handlers},
+		{URL: "https://", Token: "token", Handlers: handlers},
+		{URL: "http://service", Token: "token\n", Handlers: handlers},
+		{URL: "http://service", Token: "token"},
+	} {
+		if _, err := New(options); err == nil {
+			t.Errorf("no error for %q and %q", options.URL, options.Token)
+		}
+	}
+}
+
+func TestRefusesNumbersThatAFloatCannotHold(t *testing.T) {
+	for _, value := range []any{int64(1)<<53 + 1, []uint64{math.MaxUint64}, json.RawMessage("1" + strings.Repeat("0", 400))} {
+		if _, err := encoded(value); err == nil {
+			t.Errorf("no error for %v", value)
+		}
+	}
+	for _, value := range []any{int64(1) << 60, json.RawMessage("100000000000000000000000"), 1e300, 0.1, "9007199254740993"} {
+		if _, err := encoded([]any{value, "9007199254740993"}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDividesRequests(t *testing.T) {
 	var all []entry
 	for i := 0; i < 2*maxBatch; i++ {
@@ -198,7 +228,7 @@ func TestReturnsAJobBeforeItStopsTheHandler(t *testing.T) {
 	worker.held["idlease"] = job
 	var running sync.WaitGroup
 	running.Add(1)
-	worker.drain(&running)
+	worker.drain(&running, time.Millisecond)
 	if first := await(t, worker.ends); first.body["outcome"] != "returned" {
 		t.Errorf("got %v", first.body)
 	}

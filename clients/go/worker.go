@@ -10,16 +10,20 @@ import (
 	"io"
 	"log"
 	"math"
+	"math/big"
 	"math/rand"
 	"net/http"
+	urls "net/url"
 	"os"
 	"regexp"
 	"runtime"
 	"runtime/debug"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 const (
@@ -63,7 +67,7 @@ type Options struct {
 	Concurrency int
 	// Timeout of an attempt, unless it calls Job.Extend. [15 minutes]
 	Timeout time.Duration
-	// Wait is how long a claim waits for jobs, up to 50 seconds. [10 seconds]
+	// Wait is how long a claim waits for jobs, up to 50 seconds. A stop takes at least until the claim ends. [10 seconds]
 	Wait time.Duration
 	// Grace is how long running jobs may go on after a stop. [25 seconds]
 	Grace time.Duration
@@ -270,6 +274,13 @@ func New(options Options) (*Worker, error) {
 	if len(options.Handlers) == 0 || options.URL == "" || options.Token == "" {
 		return nil, errors.New("nightshift: URL, Token and Handlers are required")
 	}
+	// Requests would fail each time, as if the service did not answer.
+	if at, err := urls.Parse(options.URL); err != nil || (at.Scheme != "http" && at.Scheme != "https") || at.Host == "" {
+		return nil, fmt.Errorf("nightshift: URL must be an http:// or https:// URL, got %q", options.URL)
+	}
+	if strings.IndexFunc(options.Token, unicode.IsControl) >= 0 {
+		return nil, errors.New("nightshift: Token must not have line breaks or other control characters")
+	}
 	host, _ := os.Hostname()
 	if options.Concurrency <= 0 {
 		options.Concurrency = 4
@@ -316,9 +327,20 @@ func (w *Worker) Run(ctx context.Context) error {
 	helpers.Add(2)
 	go func() { defer helpers.Done(); w.beatLoop(drained) }()
 	go func() { defer helpers.Done(); w.finishLoop(drained) }()
+	// The grace period begins with the stop, and not when the claim that waits has ended.
+	stopped := make(chan time.Time, 1)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-w.leaving.Done():
+		}
+		stopped <- time.Now()
+		w.leave()
+	}()
 	var running sync.WaitGroup
 	err := w.claimLoop(ctx, &running)
-	w.drain(&running)
+	w.leave()
+	w.drain(&running, time.Until((<-stopped).Add(w.options.Grace)))
 	close(drained)
 	helpers.Wait()
 	if _, leaveErr := w.post(context.Background(), "heartbeat", map[string]any{"jobs": []any{}, "leave": true}, 5*time.Second); leaveErr != nil && err == nil {
@@ -475,23 +497,26 @@ func (w *Worker) forget(job *Job) {
 	w.mu.Unlock()
 }
 
-func (w *Worker) drain(running *sync.WaitGroup) {
-	w.leave()
-	time.AfterFunc(w.options.Grace+lastTries, w.abandon)
+// drain waits for running jobs as long as the grace period has left, and returns the others to the queue.
+func (w *Worker) drain(running *sync.WaitGroup, left time.Duration) {
+	if left < 0 {
+		left = 0
+	}
+	time.AfterFunc(left+lastTries, w.abandon)
 	done := make(chan struct{})
 	go func() { running.Wait(); close(done) }()
 	select {
 	case <-done:
 		return
-	case <-time.After(w.options.Grace):
+	case <-time.After(left):
 	}
 	w.mu.Lock()
-	left := make([]*Job, 0, len(w.held))
+	jobs := make([]*Job, 0, len(w.held))
 	for _, job := range w.held {
-		left = append(left, job)
+		jobs = append(jobs, job)
 	}
 	w.mu.Unlock()
-	for _, job := range left {
+	for _, job := range jobs {
 		// In this order: a handler that ends at once must not end its attempt.
 		w.conclude(job, map[string]any{"outcome": "returned"})
 		w.forget(job)
@@ -731,6 +756,8 @@ var (
 	sound = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]`)
 	// unstorable matches escapes of NUL and of surrogates.
 	unstorable = regexp.MustCompile(`\\u(0000|[dD][89a-fA-F])`)
+	// long matches numbers that a float may not hold.
+	long = regexp.MustCompile(`\d{16}`)
 )
 
 // encoded returns a value as JSON. It fails if the service cannot store the value.
@@ -745,7 +772,28 @@ func encoded(value any) (json.RawMessage, error) {
 	if unstorable.Match(sound.ReplaceAll(data, nil)) {
 		return nil, errors.New("it must not contain NUL characters or unpaired surrogates")
 	}
+	for tokens := json.NewDecoder(bytes.NewReader(data)); long.Match(data); {
+		tokens.UseNumber()
+		token, err := tokens.Token()
+		if err != nil {
+			break
+		}
+		if number, ok := token.(json.Number); ok && isLost(string(number)) {
+			return nil, fmt.Errorf("it contains %.40s, which a 64-bit float cannot hold: send it as a string", number)
+		}
+	}
 	return data, nil
+}
+
+// isLost returns whether a whole number would arrive as another one.
+func isLost(text string) bool {
+	exact, isWhole := new(big.Int).SetString(text, 10)
+	if !isWhole {
+		return false
+	}
+	nearest, err := strconv.ParseFloat(text, 64)
+	shortest := strconv.FormatFloat(nearest, 'f', -1, 64)
+	return err != nil || (new(big.Float).SetInt(exact).Cmp(big.NewFloat(nearest)) != 0 && shortest != text)
 }
 
 // beginning cuts a text without splitting a character.

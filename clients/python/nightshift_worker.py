@@ -4,6 +4,7 @@ Uses the standard library only. See README.md.
 """
 
 import collections
+import decimal
 import http.client
 import json
 import logging
@@ -72,20 +73,43 @@ def _encoded(value):
     return _json(value).encode("utf-8", "replace")
 
 
-def _fault(value):
-    """Why a value cannot be stored, or None. Raises if it cannot be JSON."""
+class _Unstorable(ValueError):
+    """The service would not store the value."""
+
+
+def _copied(name, value):
+    """A copy of a value that can be stored: the handler may change the value before it is sent. Raises if it cannot be stored."""
     text = _json(value)
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        return _UNSTORABLE
+        raise _Unstorable(f"{name} {_UNSTORABLE}") from None
     if size > _VALUE_BYTES:
-        return f"must be at most {_VALUE_BYTES} bytes as JSON, got {size}"
-    return _UNSTORABLE if "\\u0000" in text.replace("\\\\", "") else None
+        raise _Unstorable(f"{name} must be at most {_VALUE_BYTES} bytes as JSON, got {size}")
+    if "\\u0000" in text.replace("\\\\", ""):
+        raise _Unstorable(f"{name} {_UNSTORABLE}")
+
+    def whole(digits):
+        nearest = float(digits)
+        if nearest != int(digits) and decimal.Decimal(repr(nearest)) != int(digits):
+            raise _Unstorable(f"{name} contains {digits[:40]}, which a 64-bit float cannot hold: send it as a string")
+        return int(digits)
+
+    return json.loads(text, parse_int=whole)
+
+
+def _text(error):
+    try:
+        return str(error)
+    except Exception:
+        return f"{type(error).__name__}, whose text cannot be read"
 
 
 class _Outcome(Exception):
     """Raised by a handler to end its attempt in another way than by a result."""
+
+    def __init__(self, *args):
+        super().__init__(*map(_text, args))
 
     def end(self):
         raise NotImplementedError
@@ -203,10 +227,7 @@ class Job:
 
     def progress(self, value):
         """Stores the progress with the next heartbeat; only the last value is sent. Raises if it cannot be stored."""
-        fault = _fault(value)
-        if fault is not None:
-            raise ValueError(f"progress {fault}")
-        value = json.loads(_encoded(value))  # the handler may change it before it is sent
+        value = _copied("progress", value)
         with self._lock:
             self._progress = value
 
@@ -257,6 +278,8 @@ class _Client:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url must be an http:// or https:// URL, got {url!r}")
+        if not (token.isascii() and token.isprintable() and token):
+            raise ValueError("token must be one of NIGHTSHIFT_WORKER_TOKENS of the service, in ASCII")
         self._make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._host, self._port = parts.hostname, parts.port
         self._prefix = parts.path.rstrip("/") + "/api/v1/work/"
@@ -323,9 +346,11 @@ class Worker:
         queues: names of queues; by default the queues of the kinds, which a process must have registered.
         concurrency: maximum number of jobs that run at a time.
         timeout: seconds that an attempt may run, unless it calls job.extend().
-        wait: seconds that a claim waits for jobs, up to 50. A stop takes up to this long.
+        wait: seconds that a claim waits for jobs, up to 50. A stop takes at least until the claim ends.
         grace: seconds that running jobs get to finish after a stop.
         """
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency!r}")
         self._client = _Client(url, token)
         self._queues = queues
         self._concurrency = concurrency
@@ -344,6 +369,7 @@ class Worker:
         self._lock = threading.Lock()
         self._free = threading.Semaphore(concurrency)
         self._stopping = threading.Event()
+        self._stopped_at = None
         self._drained = threading.Event()
         self._over = threading.Event()
         self._claimed = queue.SimpleQueue()
@@ -361,6 +387,9 @@ class Worker:
 
     def stop(self):
         """Stops claiming. `run` returns when the running jobs have ended, or after the grace period."""
+        # The grace period begins now, and not when the claim that waits has ended.
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
         self._stopping.set()
 
     def run(self, signals=(signal.SIGTERM, signal.SIGINT)):
@@ -379,7 +408,7 @@ class Worker:
         try:
             self._claim_loop()
         finally:
-            self._stopping.set()
+            self.stop()
             self._drain()
             end = time.monotonic() + _LAST_SECONDS
             for helper in helpers:
@@ -449,16 +478,16 @@ class Worker:
     def _ended(self, job):
         try:
             result = self._handlers[job.kind](job.payload, job)
-            fault = _fault(result)
-            if fault is not None:
-                return {"outcome": "dead", "error": f"its result {fault}"}
-            return _without_none(outcome="done", result=result)
+            try:
+                return _without_none(outcome="done", result=_copied("its result", result))
+            except _Unstorable as error:
+                return {"outcome": "dead", "error": str(error)}
         except _Outcome as outcome:
             return outcome.end()
         except BaseException as error:  # a handler's sys.exit() must not end the worker's thread
             log.warning("job %s of kind %s failed: %r", job.id, job.kind, error)
             trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-            return {"outcome": "failed", "error": f"{type(error).__name__}: {error}\n{trace}"}
+            return {"outcome": "failed", "error": f"{type(error).__name__}: {_text(error)}\n{trace}"}
 
     def _put(self, job, end):
         whole = job._end(end)
@@ -552,7 +581,7 @@ class Worker:
             self._forget(job)
 
     def _drain(self):
-        deadline = time.monotonic() + self._grace
+        deadline = self._stopped_at + self._grace
         while self._held and time.monotonic() < deadline:
             time.sleep(0.05)
         with self._lock:

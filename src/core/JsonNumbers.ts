@@ -3,6 +3,13 @@
 // with the same number of digits, gives the same number. This accepts the output of every language's float formatter:
 // 0.1, 0.10000000000000001, 1e21.
 
+/** Formats a path like `jobs[2].dedupe.key`. */
+export const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
+  path.reduce<string>((text, step) => {
+    if (typeof step === "number") return `${text}[${step}]`
+    return text === "" ? String(step) : `${text}.${String(step)}`
+  }, "")
+
 /** A number that a 64-bit float cannot represent, and its path of object keys and array indexes. */
 export interface LostNumber {
   readonly path: ReadonlyArray<string | number>
@@ -24,6 +31,9 @@ const maxDigits = 100
 
 /** PostgreSQL's numbers have no negative zero. */
 const negativeZero = /^-0(?:\.0*)?(?:[eE].*)?$/
+
+/** Whether the number is a negative zero, which would be stored as 0. */
+export const isNegativeZero = ({ text }: LostNumber): boolean => negativeZero.test(text)
 
 /** Whether a 64-bit float represents the written number, and PostgreSQL stores it. */
 const isKept = (text: string): boolean => {
@@ -65,9 +75,9 @@ const endOfString = (json: string, start: number): number => {
 const numberAt = /-?\d[\d.eE+-]*/y
 const colonAt = /\s*:/y
 
-/** Returns the first number in valid JSON text that a handler would receive as a different value. */
-export const lostIn = (json: string): LostNumber | undefined => {
-  if (!mayLoseNumber(json)) return undefined
+/** The numbers in valid JSON text that a handler would receive as a different value. */
+export function* allLostIn(json: string): Generator<LostNumber, undefined> {
+  if (!mayLoseNumber(json)) return
   // The current key of each enclosing object and the current index of each enclosing array.
   const path: Array<string | number> = []
   for (let at = 0; at < json.length; at += 1) {
@@ -86,12 +96,14 @@ export const lostIn = (json: string): LostNumber | undefined => {
     } else if (character === "-" || (character !== undefined && character >= "0" && character <= "9")) {
       numberAt.lastIndex = at
       const text = numberAt.exec(json)?.[0] ?? character
-      if (!isKept(text)) return { path, text }
+      if (!isKept(text)) yield { path: [...path], text }
       at += text.length - 1
     }
   }
-  return undefined
 }
+
+/** The first of them. */
+export const lostIn = (json: string): LostNumber | undefined => allLostIn(json).next().value
 
 const shown = (text: string) => (text.length > 40 ? `${text.slice(0, 40)}…` : text)
 

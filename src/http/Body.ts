@@ -59,14 +59,19 @@ const maxNesting = limits.nesting + 20
 
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
-const parse = (bytes: Buffer): Effect.Effect<unknown, BadRequest> =>
+/** A JSON body and its text. */
+interface Parsed {
+  readonly text: string
+  readonly value: unknown
+}
+
+const parse = (bytes: Buffer): Effect.Effect<Parsed, BadRequest> =>
   Effect.suspend(() => {
     try {
       const text = utf8.decode(bytes)
       const value: unknown = JSON.parse(text)
       if (isDeeperThan(value, maxNesting)) return faultAt([], `must not be nested more than ${maxNesting} levels deep`)
-      const lost = JsonNumbers.lostIn(text)
-      return lost === undefined ? Effect.succeed(value) : faultAt(lost.path, JsonNumbers.reasonOf(lost), value)
+      return Effect.succeed({ text, value })
     } catch (error) {
       const message =
         error instanceof SyntaxError
@@ -97,12 +102,28 @@ const checkType = ({ headers }: HttpServerRequest.HttpServerRequest): Effect.Eff
   return refused === undefined ? Effect.void : new ContentTypeRefused({ given: refused })
 }
 
+/** Reads a JSON body as `json` does, except that its numbers are not checked. */
+export const parsed = (
+  request: HttpServerRequest.HttpServerRequest,
+  maxBytes: number
+): Effect.Effect<Parsed, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
+  Effect.zipRight(checkType(request), Effect.flatMap(bytes(request, maxBytes), parse))
+
+/** The error of a number that would be stored as another one. */
+export const lostNumber = (lost: JsonNumbers.LostNumber, body: unknown): BadRequest =>
+  faultAt(lost.path, JsonNumbers.reasonOf(lost), body)
+
+const withKeptNumbers = ({ text, value }: Parsed): Effect.Effect<unknown, BadRequest> => {
+  const lost = JsonNumbers.lostIn(text)
+  return lost === undefined ? Effect.succeed(value) : lostNumber(lost, value)
+}
+
 /** Reads a JSON body. Rejects a wrong Content-Type or a too large Content-Length before reading. */
 export const json = (
   request: HttpServerRequest.HttpServerRequest,
   maxBytes: number
 ): Effect.Effect<unknown, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
-  Effect.zipRight(checkType(request), Effect.flatMap(bytes(request, maxBytes), parse))
+  Effect.flatMap(parsed(request, maxBytes), withKeptNumbers)
 
 /** Reads a JSON body and decodes it. Fails with the first invalid field. */
 export const decoded = <A, I>(
@@ -120,7 +141,9 @@ export const decodedIfAny = <A, I>(
 ): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.flatMap(bytes(request, maxBytes), (given) =>
     Effect.flatMap(
-      given.length === 0 ? Effect.succeed({}) : Effect.zipRight(checkType(request), parse(given)),
+      given.length === 0
+        ? Effect.succeed({})
+        : Effect.zipRight(checkType(request), Effect.flatMap(parse(given), withKeptNumbers)),
       (body) => decodedJson(body, schema)
     )
   )

@@ -1,6 +1,7 @@
 import { type ParseResult, Predicate, Schema } from "effect"
 import { type Answer, Expected } from "../core/ExpectedError.js"
 import { jobPrefix } from "../core/InvalidJob.js"
+import { fieldOf } from "../core/JsonNumbers.js"
 
 /** The request is invalid. */
 export class BadRequest extends Expected<BadRequest>(400)("BadRequest", {
@@ -183,13 +184,6 @@ const reasonOf = ({ _tag, message }: Issue): string => {
   if (_tag === "Unexpected") return `is not a known field. The known ones are ${knownFields(message).join(", ")}`
   return message
 }
-
-/** Formats a path like `jobs[2].dedupe.key`. */
-const fieldOf = (path: ReadonlyArray<PropertyKey>): string =>
-  path.reduce<string>((text, step) => {
-    if (typeof step === "number") return `${text}[${step}]`
-    return text === "" ? String(step) : `${text}.${String(step)}`
-  }, "")
 
 /** Makes the error for a field of the body, with the same wording as the queue's `InvalidJob`. */
 export const faultAt = (path: ReadonlyArray<PropertyKey>, reason: string, body: unknown = undefined): BadRequest => {

@@ -73,6 +73,7 @@ const calls: Readonly<Record<string, readonly [call: string, written: string]>> 
     `nightshift.error_shape('order 17 failed')`,
     "select 1 where nightshift.error_shape('order 17 failed') = 'order # failed'"
   ],
+  check_value: [`nightshift.check_value('data', '{}')`, "select 1 from nightshift.check_value('data', '{}')"],
   lost_number: [
     `nightshift.lost_number('{"n": 9007199254740993}')`,
     `select 1 where nightshift.lost_number('{"n": 9007199254740993}') = 9007199254740993`

@@ -113,6 +113,11 @@ describe("a pushed job", () => {
       expect(yield* pushTo(200, "{", json)).toMatchObject({ _tag: "Dead", error: expect.stringContaining("not JSON") })
       const long = yield* pushTo(200, JSON.stringify("x".repeat(70_000)), json)
       expect(long).toMatchObject({ _tag: "Dead", error: expect.stringContaining("more than 65536 bytes") })
+      expect(yield* pushTo(200, '{"ids":[1,9007199254740993]}', json)).toMatchObject({
+        _tag: "Dead",
+        error: expect.stringContaining("result.ids[1] is 9007199254740993, which a 64-bit float cannot hold")
+      })
+      expect(yield* pushTo(200, '{"at":-0.0}', json)).toMatchObject({ _tag: "Done" })
     })
   )
 

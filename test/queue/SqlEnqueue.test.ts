@@ -144,7 +144,33 @@ layer(house, { excludeTestServices: true })("the SQL function", (it) => {
       )
       expect(yield* refusal("'letter', '{}', meta => '[]'")).toMatch(/^meta must be a JSON object/)
       expect(yield* refusal("'letter', '{}', meta => jsonb_build_object('a', repeat('x', 70000))")).toMatch(/^meta is/)
+      expect(yield* refusal(`'letter', '{}', meta => '{"subjectErasedAt":"2030-01-01T00:00:00Z"}'`)).toMatch(
+        /^meta must not have the field subjectErasedAt/
+      )
       expect(yield* refusal("repeat('x', 129), '{}', force => true")).toMatch(/^kind must be 1 to 128/)
+    })
+  )
+
+  it.scoped("refuses values of signals and events that no workflow could receive as sent", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* registered
+      const send = (call: string, value: string) =>
+        Effect.either(mapErrors(sql.unsafe(`select nightshift.${call}, $1::jsonb)`, [value])))
+      const calls = { value: "signal('order/1', 'paid'", data: "publish('order.paid'" }
+      for (const [field, call] of Object.entries(calls)) {
+        for (const number of ["9007199254740993", "1e400"]) {
+          expect(yield* send(call, `{"a":[${number}]}`), call).toMatchObject({
+            left: { detail: expect.stringMatching(`^${field} holds .*, which a 64-bit float cannot hold$`) }
+          })
+        }
+        expect(yield* send(call, `${"[".repeat(1_001)}${"]".repeat(1_001)}`)).toMatchObject({
+          left: { detail: `${field} must not be nested more than 1000 levels deep` }
+        })
+        expect(yield* send(call, JSON.stringify("x".repeat(70_000)))).toMatchObject({
+          left: { detail: `${field} is larger than 65536 bytes as JSON` }
+        })
+        expect((yield* send(call, `["9007199254740993", 9007199254740992]`))._tag).toBe("Right")
+      }
     })
   )
 

@@ -187,10 +187,10 @@ class WorkerTest(unittest.TestCase):
         begun = threading.Event()
 
         def stubborn(payload, job):
-            for value in (float("nan"), {1, 2}, "x" * 70_000, "a\x00", {"\\\x00": 1}, ["\udc80"]):
+            for value in (float("nan"), {1, 2}, "x" * 70_000, "a\x00", {"\\\x00": 1}, ["\udc80"], [2**53 + 1], 10**400):
                 with self.assertRaises((ValueError, TypeError)):
                     job.progress(value)
-            job.progress("\\u0000 \U0001f600")
+            job.progress(["\\u0000 \U0001f600", 2**60, -(10**23), 2**53 - 1, -0.0])
             job._progress = "\x00"  # the service refuses it
             begun.set()
             if job.wait(60):
@@ -228,6 +228,38 @@ class WorkerTest(unittest.TestCase):
             ("lone", "?"),
         ):
             self.assertIn(text, ended(ids[name], "dead")["lastError"])
+
+    def test_goes_on_after_an_exception_that_has_no_text(self):
+        class Broken(Exception):
+            def __str__(self):
+                raise RuntimeError("no text")
+
+        def fail(payload, job):
+            if payload == "broken":
+                raise Broken()
+            if payload == "retry":
+                raise Retry(Broken(), after=0)
+            return payload
+
+        self.start({"py-broken": fail}, concurrency=1)
+        ids = [enqueue("py-broken", payload, self.queue, attempts=1) for payload in ("broken", "retry", "fine")]
+        self.assertEqual(ended(ids[2], "done")["result"], "fine")
+        for id in ids[:2]:
+            self.assertIn("Broken", ended(id, "dead")["lastError"])
+
+    def test_stores_a_result_as_it_was_returned(self):
+        shared = {"n": 1}
+        worker = self.start({"py-shared": lambda payload, job: shared}, concurrency=1)
+        put = worker._put
+
+        def later(job, end):
+            shared["set"] = {1}
+            put(job, end)
+            del shared["set"]
+
+        worker._put = later
+        for id in [enqueue("py-shared", None, self.queue) for _ in range(2)]:
+            self.assertEqual(ended(id, "done")["result"], {"n": 1})
 
     def test_reports_a_result_that_the_service_refuses(self):
         worker = self.start({"py-refused": lambda payload, job: payload}, concurrency=8)
@@ -332,10 +364,38 @@ class WorkerTest(unittest.TestCase):
         worker = Worker(URL, TOKEN, grace=0)
         job = Job(CLAIMED, 900)
         worker._held[job.id, job.lease] = job
+        worker.stop()
         # A handler that ends as soon as it is stopped.
         with mock.patch.object(job, "_stop", lambda reason: worker._put(job, {"outcome": "cancelled"})):
             worker._drain()
         self.assertEqual(worker._ends.get()[1]["outcome"], "returned")
+
+    def test_counts_the_grace_period_from_the_stop(self):
+        begun = threading.Event()
+        release = threading.Event()
+        claims = iter([[Job(CLAIMED, 900)]])
+
+        def claim(worker, room):
+            return next(claims, None) or release.wait(60) and []
+
+        def wait(payload, job):
+            begun.set()
+            job.wait(60)
+
+        ended = []
+        finish = mock.patch.object(Worker, "_finish", lambda _, ends: ended.extend(ends))
+        with mock.patch.object(Worker, "_claim", claim), finish:
+            worker = Worker(URL, TOKEN, grace=3600)
+            worker.job("kind")(wait)
+            thread = threading.Thread(target=worker.run, daemon=True)
+            thread.start()
+            self.assertTrue(begun.wait(60))
+            worker.stop()
+            worker._stopped_at -= 3600  # the claim has waited for the whole period
+            release.set()
+            thread.join(30)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(ended[0][1]["outcome"], "returned")
 
     def test_uses_a_new_connection_if_the_service_has_closed_an_idle_one(self):
         client = _Client(URL, TOKEN)
@@ -345,6 +405,11 @@ class WorkerTest(unittest.TestCase):
         kept = client._local.connection
         self.assertEqual(select.select([kept.sock], [], [], 60)[0], [kept.sock])  # closed by the service
         self.assertEqual(client.post("heartbeat", {"worker": about, "jobs": []})["jobs"], [])
+
+    def test_refuses_options_that_cannot_work(self):
+        for options in ({"token": "\u2026"}, {"token": ""}, {"token": "a\nb"}, {"concurrency": 0}, {"url": "127.0.0.1"}):
+            with self.assertRaisesRegex(ValueError, next(iter(options))):
+                Worker(**{"url": URL, "token": TOKEN, **options})
 
     def test_reads_the_responses_of_proxies(self):
         for text in (b'{"error": "bad gateway"}', b"<html>", b"[]", b"null"):

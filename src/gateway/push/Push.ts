@@ -1,5 +1,6 @@
 import { Clock, Duration, Effect, Redacted } from "effect"
 import * as HttpUrl from "../../core/HttpUrl.js"
+import * as JsonNumbers from "../../core/JsonNumbers.js"
 import * as Outcome from "../../core/Outcome.js"
 import * as SigningKey from "../../core/SigningKey.js"
 import { limits } from "../../core/StoredJob.js"
@@ -76,7 +77,14 @@ const resultOf = (host: string, { body, headers, isCut, status }: Response): Out
   const responded = `${host} responded ${status} with a result`
   if (isCut) return Outcome.dead(`${responded} of more than ${limits.resultBytes} bytes.`)
   try {
-    return Outcome.done(JSON.parse(body.toString("utf8")))
+    const text = body.toString("utf8")
+    const result: unknown = JSON.parse(text)
+    // Negative zero is stored as 0, like that of a handler.
+    const lost = [...JsonNumbers.allLostIn(text)].find((number) => !JsonNumbers.isNegativeZero(number))
+    if (lost === undefined) return Outcome.done(result)
+    return Outcome.dead(
+      `${host} responded ${status}: ${JsonNumbers.fieldOf(["result", ...lost.path])} ${JsonNumbers.reasonOf(lost)}.`
+    )
   } catch {
     return Outcome.dead(`${responded} that is not JSON, although its content type says so.`)
   }

@@ -6,6 +6,8 @@ import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
 import { toServerResponse } from "@effect/platform-node/NodeHttpServerRequest"
 import { Clock, Duration, Effect, type Layer, Predicate, Runtime, type Schema } from "effect"
 import * as CoalescingCache from "../../core/CoalescingCache.js"
+import { InvalidJob } from "../../core/InvalidJob.js"
+import * as JsonNumbers from "../../core/JsonNumbers.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import * as Outcome from "../../core/Outcome.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
@@ -51,16 +53,35 @@ type Worker = WorkSchemas.ClaimRequest["worker"]
 const aboutOf = ({ host, id, name, pid, runtime }: Worker) =>
   Effect.map(Caller, ({ who }) => ({ caller: who, id, name, runtime, host, pid }))
 
-/** Checks the number of jobs before they are decoded: decoding a million only to reject them would block the event loop. */
-const bodyOf = <A, I>(request: HttpServerRequest.HttpServerRequest, schema: Schema.Schema<A, I>) =>
-  Effect.flatMap(Body.json(request, maxBodyBytes), (body) => {
+/**
+ * Reads a body, and what is wrong with the numbers of a field with values, by the index of their job: they must not fail the
+ * other jobs of the request. Checks the number of jobs before they are decoded: decoding a million only to reject them would
+ * block the event loop.
+ */
+const bodyOf = <A, I>(
+  request: HttpServerRequest.HttpServerRequest,
+  schema: Schema.Schema<A, I>,
+  values: "result" | "progress"
+) =>
+  Effect.gen(function* () {
+    const { text, value: body } = yield* Body.parsed(request, maxBodyBytes)
     const count = jobsIn(body) ?? 0
-    return count > WorkSchemas.bounds.jobs
-      ? new BadRequest({
-          message: `jobs must have at most ${WorkSchemas.bounds.jobs} entries, got ${count}.`,
-          field: "jobs"
-        })
-      : Body.decodedJson(body, schema)
+    if (count > WorkSchemas.bounds.jobs) {
+      const message = `jobs must have at most ${WorkSchemas.bounds.jobs} entries, got ${count}.`
+      return yield* new BadRequest({ message, field: "jobs" })
+    }
+    const faults = new Map<number, InvalidJob>()
+    for (const lost of JsonNumbers.allLostIn(text)) {
+      const [list, index, name, ...rest] = lost.path
+      if (list !== "jobs" || typeof index !== "number" || name !== values) return yield* Body.lostNumber(lost, body)
+      // Negative zero is stored as 0, like that of a process.
+      if (faults.has(index) || JsonNumbers.isNegativeZero(lost)) continue
+      faults.set(
+        index,
+        new InvalidJob({ index: 0, field: JsonNumbers.fieldOf([name, ...rest]), reason: JsonNumbers.reasonOf(lost) })
+      )
+    }
+    return { given: yield* Body.decodedJson(body, schema), faults }
   })
 
 type KindsByName = ReadonlyMap<string, RegisteredKind>
@@ -122,11 +143,17 @@ const missing = (index: number, end: WorkSchemas.JobEnd, field: string) =>
     field: `jobs[${index}].${field}`
   })
 
-const outcomeOf = (end: WorkSchemas.JobEnd, index: number): Effect.Effect<RemoteEnd["outcome"], BadRequest> => {
+const outcomeOf = (
+  end: WorkSchemas.JobEnd,
+  index: number,
+  fault: InvalidJob | undefined
+): Effect.Effect<RemoteEnd["outcome"], BadRequest> => {
   const after = end.afterSeconds === undefined ? undefined : Duration.seconds(end.afterSeconds)
   switch (end.outcome) {
     case "done":
-      return Effect.succeed(Outcome.done(end.result ?? undefined))
+      return Effect.succeed(
+        fault === undefined ? Outcome.done(end.result ?? undefined) : Outcome.dead(`its ${fault.field} ${fault.reason}`)
+      )
     case "failed":
     case "retry":
       return end.error === undefined ? missing(index, end, "error") : Effect.succeed(Outcome.retry(end.error, after))
@@ -208,10 +235,11 @@ export const layer: Layer.Layer<
       )
       .handleRaw("heartbeat", ({ request }) =>
         Effect.gen(function* () {
-          const given = yield* bodyOf(request, WorkSchemas.HeartbeatRequest)
+          const { faults, given } = yield* bodyOf(request, WorkSchemas.HeartbeatRequest, "progress")
           const worker = yield* aboutOf(given.worker)
-          const jobs = given.jobs.map(({ extendSeconds, ...job }) => ({
+          const jobs = given.jobs.map(({ extendSeconds, ...job }, index) => ({
             ...job,
+            refused: faults.get(index),
             extend: extendSeconds === undefined ? undefined : Duration.seconds(extendSeconds)
           }))
           const { held, stop } = yield* remote.heartbeat(worker, jobs)
@@ -229,11 +257,11 @@ export const layer: Layer.Layer<
       )
       .handleRaw("finish", ({ request }) =>
         Effect.gen(function* () {
-          const given = yield* bodyOf(request, WorkSchemas.FinishRequest)
+          const { faults, given } = yield* bodyOf(request, WorkSchemas.FinishRequest, "result")
           const worker = yield* aboutOf(given.worker)
           const now = yield* Clock.currentTimeMillis
           const ends = yield* Effect.forEach(given.jobs, (end, index) =>
-            Effect.map(outcomeOf(end, index), (outcome) => ({
+            Effect.map(outcomeOf(end, index, faults.get(index)), (outcome) => ({
               id: end.id,
               lease: end.lease,
               outcome,

@@ -46,6 +46,8 @@ export interface RemoteBeat extends HeldJob {
   /** Moves the deadline to this long from now. */
   readonly extend?: Duration.Duration | undefined
   readonly progress?: unknown
+  /** Why the progress cannot be stored, if its text has shown it. */
+  readonly refused?: InvalidJob | undefined
 }
 
 /** What a heartbeat found. */
@@ -261,6 +263,7 @@ const make: Effect.Effect<
 
   /** Stores the progress of one job, or returns why it cannot be stored. */
   const storeProgress = (job: RemoteBeat) => {
+    if (job.refused !== undefined) return Effect.succeed(job.refused)
     const refused = (reason: string) => new InvalidJob({ index: 0, field: "progress", reason })
     const text = jsonText(job.progress, limits.resultBytes)
     if (Either.isLeft(text)) return Effect.succeed(refused(text.left))
