@@ -1,11 +1,17 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Scope } from "effect"
+import { DateTime, Deferred, Effect, Exit, Layer, Logger, LogLevel, Schedule, Schema, Scope } from "effect"
 import type { JobId, Lease, PodId } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Handler from "../../src/handlers/Handler.js"
 import { DirectHandoff } from "../../src/queue/handoff/DirectHandoff.js"
+import * as Job from "../../src/queue/Job.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
+import * as Nightshift from "../../src/worker/Nightshift.js"
 import { Pod } from "../../src/worker/Pod.js"
 import { LocalQueue } from "../../src/worker/slots/LocalQueue.js"
 import * as SlotHandoff from "../../src/worker/slots/SlotHandoff.js"
+import * as TestDatabase from "../support/TestDatabase.js"
 
 const claimed = (n: number): ClaimedJob => ({
   id: `job-${n}` as JobId,
@@ -116,5 +122,44 @@ describe("slots that wait for a job", () => {
       yield* close
       expect([receiver?.take([claimed(1)]), localQueue.size, reserve(1)]).toEqual([false, 0, undefined])
     }).pipe(Effect.provide(house))
+  )
+})
+
+describe("a process that runs a job beside which no other may run", () => {
+  it.scopedLive("takes no job that it enqueues", () =>
+    Effect.gen(function* () {
+      const url = yield* DatabaseUrl
+      const suspect = Job.make("suspect", { payload: Schema.Struct({}) })
+      const other = Job.make("other", { payload: Schema.Struct({}) })
+      const begun = yield* Deferred.make<void>()
+      const gate = yield* Deferred.make<void>()
+      const held = Effect.zipRight(Deferred.succeed(begun, undefined), Deferred.await(gate))
+      const handlers = [Handler.make(suspect, () => held), Handler.make(other, () => Deferred.await(gate))]
+      yield* Effect.gen(function* () {
+        const { sql } = yield* Database
+        const statusOf = ({ id }: { readonly id: string }) =>
+          Effect.map(
+            sql<{
+              status: string
+              crash_count: number
+            }>`select status, crash_count from nightshift.job where id = ${id}`,
+            ([row]) => row
+          )
+        const first = yield* suspect.enqueue({}, { runAt: DateTime.unsafeMake(Date.UTC(2100, 0)) })
+        yield* sql`update nightshift.job set crash_count = 4, run_at = created_at where id = ${first.id}`
+        yield* Deferred.await(begun)
+        expect(yield* statusOf(first)).toEqual({ status: "running", crash_count: 4 })
+        const second = yield* other.enqueue({})
+        expect(yield* statusOf(second)).toEqual({ status: "pending", crash_count: 0 })
+        yield* Deferred.succeed(gate, undefined)
+        yield* Effect.repeat(statusOf(second), {
+          until: (row) => row?.status === "done",
+          schedule: Schedule.spaced("20 millis")
+        })
+      }).pipe(
+        Effect.provide(Nightshift.layer({ handlers, queues: { default: 8 }, databaseUrl: url })),
+        Logger.withMinimumLogLevel(LogLevel.None)
+      )
+    }).pipe(Effect.provide(TestDatabase.layer))
   )
 })
