@@ -125,37 +125,39 @@ describe("slots that wait for a job", () => {
   )
 })
 
-describe("a process that runs a job beside which no other may run", () => {
-  it.scopedLive("takes no job that it enqueues", () =>
+describe("a process that runs a job beside which only one other may run", () => {
+  it.scopedLive("takes no two jobs that it enqueues", () =>
     Effect.gen(function* () {
       const url = yield* DatabaseUrl
       const suspect = Job.make("suspect", { payload: Schema.Struct({}) })
-      const other = Job.make("other", { payload: Schema.Struct({}) })
+      const other = Job.make("other", { payload: Schema.Boolean })
       const begun = yield* Deferred.make<void>()
       const gate = yield* Deferred.make<void>()
       const held = Effect.zipRight(Deferred.succeed(begun, undefined), Deferred.await(gate))
-      const handlers = [Handler.make(suspect, () => held), Handler.make(other, () => Deferred.await(gate))]
+      const handlers = [
+        Handler.make(suspect, () => held),
+        Handler.make(other, (waits) => (waits ? Deferred.await(gate) : Effect.void))
+      ]
       yield* Effect.gen(function* () {
         const { sql } = yield* Database
-        const statusOf = ({ id }: { readonly id: string }) =>
-          Effect.map(
-            sql<{
-              status: string
-              crash_count: number
-            }>`select status, crash_count from nightshift.job where id = ${id}`,
-            ([row]) => row
-          )
-        const first = yield* suspect.enqueue({}, { runAt: DateTime.unsafeMake(Date.UTC(2100, 0)) })
-        yield* sql`update nightshift.job set crash_count = 4, run_at = created_at where id = ${first.id}`
+        const statuses = Effect.map(
+          sql<{ status: string }>`select status from nightshift.job where kind = 'other'`,
+          (rows) => rows.map(({ status }) => status).sort()
+        )
+        const until = (wanted: ReadonlyArray<string>) =>
+          Effect.repeat(statuses, {
+            until: (found) => found.join() === wanted.join(),
+            schedule: Schedule.spaced("20 millis")
+          })
+        const { id } = yield* suspect.enqueue({}, { runAt: DateTime.unsafeMake(Date.UTC(2100, 0)) })
+        yield* sql`update nightshift.job set crash_count = 2, run_at = created_at where id = ${id}`
         yield* Deferred.await(begun)
-        expect(yield* statusOf(first)).toEqual({ status: "running", crash_count: 4 })
-        const second = yield* other.enqueue({})
-        expect(yield* statusOf(second)).toEqual({ status: "pending", crash_count: 0 })
+        yield* other.enqueue(false)
+        yield* until(["done"])
+        yield* Effect.all([other.enqueue(true), other.enqueue(true), other.enqueue(true)], { concurrency: "unbounded" })
+        yield* until(["done", "pending", "pending", "running"])
         yield* Deferred.succeed(gate, undefined)
-        yield* Effect.repeat(statusOf(second), {
-          until: (row) => row?.status === "done",
-          schedule: Schedule.spaced("20 millis")
-        })
+        yield* until(["done", "done", "done", "done"])
       }).pipe(
         Effect.provide(Nightshift.layer({ handlers, queues: { default: 8 }, databaseUrl: url })),
         Logger.withMinimumLogLevel(LogLevel.None)
