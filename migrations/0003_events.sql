@@ -185,8 +185,9 @@ begin
   with stored as (
     insert into event (id, published_at, name, key, own_id, subject, data)
     select g.id, now_, g.name, g.key, g.own_id, g.subject, coalesce(g.data, 'null')
-    from jsonb_to_recordset(request->'events') as g(id uuid, name text, key text, own_id text, subject text, data jsonb)
-    order by g.own_id collate "C" nulls first, g.name collate "C"
+    from rows from (jsonb_to_recordset(request->'events') as (id uuid, name text, key text, own_id text, subject text, data jsonb))
+      with ordinality as g(id, name, key, own_id, subject, data, place)
+    order by g.own_id collate "C" nulls first, g.name collate "C", g.place
     on conflict do nothing
     returning id, name
   )

@@ -28,6 +28,14 @@ export const opaque = (array: string): string => `(select ${array})`
  */
 export const few = (place: string): string => `${place} between 1 and 1000000000`
 
+/**
+ * Bounds the wait for a row that another transaction has locked, so that this row does not delay the others of the
+ * statement. Null keeps the setting, in a caller's transaction. What locks the rows must read from this part.
+ */
+export const lockWait = (parameter: string): string => `lock_wait as materialized (
+    select set_config('lock_timeout', coalesce(${parameter}, current_setting('lock_timeout')), true)
+  )`
+
 /** duplicate_prepared_statement, invalid_sql_statement_name */
 const lostNames = new Set(["42P05", "26000"])
 

@@ -133,14 +133,17 @@ export const outside = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<
 /** Connections that handlers leave to claims, heartbeats and results. */
 const forWork = 2
 
+/** How many connections of a pool of this size handlers may use at a time, through `outside`. */
+export const forHandlers = (poolSize: number): number => Math.max(1, poolSize - forWork)
+
 /**
  * `outside` for a pool of this size. Handlers use some of the connections at a time: statements of theirs that wait for a
  * row lock must not keep claims, heartbeats and results from the rest.
  */
 export const outsideOf = (poolSize: number): typeof outside => {
-  const forHandlers = Effect.unsafeMakeSemaphore(Math.max(1, poolSize - forWork))
+  const places = Effect.unsafeMakeSemaphore(forHandlers(poolSize))
   return (effect) =>
     Effect.flatMap(FiberRef.get(inHandler), (isHandler) =>
-      isHandler ? forHandlers.withPermits(1)(outside(effect)) : outside(effect)
+      isHandler ? places.withPermits(1)(outside(effect)) : outside(effect)
     )
 }

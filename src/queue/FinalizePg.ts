@@ -68,10 +68,13 @@ const columnsOf = ({ end }: AttemptEnd & { readonly end: Ended }) => {
 }
 
 /**
- * How long a statement waits for a locked job before its results are written one by one. A caller's transaction keeps its
- * own setting.
+ * How long a statement waits for a row that another transaction has locked, before the results are written one by one, and
+ * then. A caller's transaction keeps its own setting.
  */
-const lockWait = (inTransaction: boolean) => (inTransaction ? null : "2s")
+const lockWait = (inTransaction: boolean, whenLocked: "wait" | "fail") => {
+  if (inTransaction) return null
+  return whenLocked === "wait" ? "2s" : "100ms"
+}
 
 const followUpOf = (end: Ended): string | null =>
   end._tag === "Dead" && end.followUp !== undefined ? JSON.stringify(end.followUp) : null
@@ -104,7 +107,7 @@ export interface FinalizeListeners {
   /** Executions of these queues woke up or have a new due time. */
   readonly onWoken: (queues: ReadonlySet<string>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
   /** Called before attempts are written that also pause their queue or key. */
-  readonly onCooling: (ends: ReadonlyArray<AttemptEnd>) => Effect.Effect<void, DatabaseError>
+  readonly onCooling: (ends: ReadonlyArray<AttemptEnd>, lockWait: string | null) => Effect.Effect<void, DatabaseError>
   /** Called after the ends are written. In a transaction they take effect when the caller commits. */
   readonly onEnded: (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => Effect.Effect<void, DatabaseError>
 }
@@ -130,13 +133,13 @@ export const make = (
    * Before the ends are written: the statement compares the leases. A log must not keep a job from ending, nor abort the
    * transaction of a caller.
    */
-  const writeLogs = (ends: ReadonlyArray<AttemptEnd>, inTransaction: boolean) => {
+  const writeLogs = (ends: ReadonlyArray<AttemptEnd>, wait: string | null) => {
     const logs: Array<AttemptLog> = []
     for (const { log } of ends) if (log !== undefined) logs.push(log)
     if (logs.length === 0) return undefined
-    const written = Effect.forEach(inStatements(logs), jobLogs.write, { discard: true })
+    const written = Effect.forEach(inStatements(logs), (part) => jobLogs.write(part, wait), { discard: true })
     return Effect.catchIf(
-      inTransaction ? transaction(written) : written,
+      wait === null ? transaction(written) : written,
       (error) => error._tag !== "DatabaseUnavailable",
       (error) => Effect.logError("the database rejected log lines of jobs; the lines are not stored", error)
     )
@@ -146,13 +149,12 @@ export const make = (
   // that runs. A generator function per call would thereby keep the results in its scope, and all that they refer to, in
   // memory until the next full garbage collection.
 
-  const finish = Effect.fnUntraced(function* (ends: ReadonlyArray<AttemptEnd>, now: number, inTransaction: boolean) {
+  const finish = Effect.fnUntraced(function* (ends: ReadonlyArray<AttemptEnd>, now: number, wait: string | null) {
     const ids = SqlArrays.ofPlain(ends.map(({ id }) => id))
     const held = SqlArrays.ofPlain(ends.map(({ lease }) => lease))
-    const over = inTransaction ? noLeases : leases.takeOver()
+    const over = wait === null ? noLeases : leases.takeOver()
     const closing = [SqlArrays.ofPlain(over.leases), SqlArrays.ofPlain(over.witnesses)]
-    const all =
-      (yield* direct.count(statements.finish, [ids, held, now, ...closing, lockWait(inTransaction)])) === ends.length
+    const all = (yield* direct.count(statements.finish, [ids, held, now, ...closing, wait])) === ends.length
     const rows = all ? [] : yield* mapErrors(sql.unsafe<{ id: JobId }>(statements.notFinished, [ids, now]))
     const movedOn = new Set(rows.map(({ id }) => id))
     for (const end of ends) if (!movedOn.has(end.id)) end.written?.("done", now)
@@ -177,6 +179,7 @@ export const make = (
     now: number,
     isSecondTry: boolean,
     inTransaction: boolean,
+    wait: string | null,
     exceptChildren = false
   ) {
     const columns = ends.map(columnsOf)
@@ -197,7 +200,7 @@ export const make = (
         SqlArrays.ofNumbers(columns.map(({ unknownTimeout }) => unknownTimeout)),
         SqlArrays.ofPlain(over.witnesses),
         SqlArrays.ofTexts(ends.map(({ end }) => followUpOf(end))),
-        lockWait(inTransaction),
+        wait,
         exceptChildren
       ])
     )
@@ -230,7 +233,7 @@ export const make = (
     ends: ReadonlyArray<AttemptEnd & { readonly end: Ended }>,
     now: number,
     isSecondTry: boolean,
-    inTransaction: boolean
+    wait: string | null
   ) {
     const written: Array<() => void> = []
     const observed = ends.map((end) => ({
@@ -249,7 +252,7 @@ export const make = (
           )
     const [movedOn, queues] = yield* transaction(
       Effect.all([
-        Effect.zipLeft(writeEnds(observed, now, isSecondTry, true), counted.nameNotUndone(notUndone)).pipe(
+        Effect.zipLeft(writeEnds(observed, now, isSecondTry, true, wait), counted.nameNotUndone(notUndone)).pipe(
           Effect.zipLeft(park)
         ),
         counted.count(
@@ -261,15 +264,19 @@ export const make = (
     // Counted after the commit.
     for (const call of written) call()
     const woken = new Set([...queues, ...parked.flatMap(({ queue }) => queue ?? [])])
-    if (woken.size > 0) yield* listeners.onWoken(woken, inTransaction)
+    if (woken.size > 0) yield* listeners.onWoken(woken, wait === null)
     return movedOn
   })
+
+  /** Bounds the lock waits of a transaction. */
+  const bounded = (wait: string | null) =>
+    wait === null ? Effect.void : mapErrors(sql`select set_config('lock_timeout', ${wait}, true)`)
 
   const suspend = Effect.fnUntraced(function* (
     ends: ReadonlyArray<AttemptEnd & { readonly end: Extract<End, { readonly _tag: "Suspended" }> }>,
     now: number,
     isSecondTry: boolean,
-    inTransaction: boolean
+    wait: string | null
   ) {
     const waits = ends.flatMap(({ end, id }) => end.waits.map((wait) => ({ ...wait, id })))
     const continuing = ends.flatMap(({ end: { continues }, id, lease }) =>
@@ -282,7 +289,7 @@ export const make = (
         SqlArrays.ofPlain(ends.map(({ end }) => end.woken)),
         SqlArrays.ofPlain(ends.map(({ end }) => end.runAt)),
         now,
-        SqlArrays.ofPlain(inTransaction ? [] : leases.takeOver().leases),
+        SqlArrays.ofPlain(wait === null ? [] : leases.takeOver().leases),
         SqlArrays.ofTexts(ends.map(({ end }) => kept(end.error))),
         SqlArrays.ofPlain(waits.map(({ id }) => id)),
         SqlArrays.ofTexts(waits.map(({ kind }) => kind)),
@@ -291,63 +298,89 @@ export const make = (
         SqlArrays.ofPlain(ends.map(({ end }) => end.caughtUp === true)),
         SqlArrays.ofTexts(ends.map(({ end }) => (isChanged(end.waits) ? null : (end.release ?? null)))),
         SqlArrays.ofTexts(ends.map(({ end }) => (isChanged(end.waits) ? (end.release ?? null) : null))),
-        SqlArrays.ofTexts(waits.map(({ limit = null }) => limit))
+        SqlArrays.ofTexts(waits.map(({ limit = null }) => limit)),
+        wait
       ])
     )
     const rows = yield* continuing.length === 0
       ? statement
-      : transaction(Effect.zipRight(lifetimes.renew(continuing), statement))
+      : transaction(Effect.zipRight(Effect.zipRight(bounded(wait), lifetimes.renew(continuing)), statement))
     const suspended = new Set(rows.map(({ id }) => id))
     if (isSecondTry && suspended.size < ends.length) {
       for (const row of yield* writtenEarlier(ends, now)) suspended.add(row.id)
     }
     const timed = new Set(rows.filter(({ run_at }) => run_at < never).map(({ queue }) => queue))
-    if (timed.size > 0) yield* listeners.onWoken(timed, inTransaction)
+    if (timed.size > 0) yield* listeners.onWoken(timed, wait === null)
     for (const end of ends) if (suspended.has(end.id)) end.written?.("pending", now)
     return ends.filter(({ id }) => !suspended.has(id)).map(({ id }) => id)
   })
+
+  // Results that are written while others of their batch are not yet. If these cannot be, a retry of the batch or of one result
+  // neither writes nor reports them again.
+  const reported = new WeakSet<AttemptEnd>()
+
+  /**
+   * Reports what a statement has written. A job that lost its lease was not written, so it cannot show whether the other jobs of
+   * the statement were (see HeldLeases).
+   */
+  const report = (
+    part: ReadonlyArray<AttemptEnd>,
+    movedOn: ReadonlyArray<JobId>,
+    inTransaction: boolean,
+    all: number
+  ) => {
+    const lost = new Set(movedOn)
+    const written = lost.size === 0 ? part : part.filter(({ id }) => !lost.has(id))
+    leases.forget(inTransaction ? part : part.filter(({ id }) => lost.has(id)))
+    leases.ended(written)
+    if (part.length < all && !inTransaction) for (const end of written) reported.add(end)
+    return Effect.as(listeners.onEnded(written, inTransaction), movedOn)
+  }
 
   return Effect.fnUntraced(function* (batch: ReadonlyArray<AttemptEnd>, whenLocked: "wait" | "fail" = "wait") {
     const firstTry = firstTries.get(batch)
     const now = firstTry ?? (yield* Clock.currentTimeMillis)
     firstTries.set(batch, now)
-    const { current: ends, superseded } = withoutSuperseded(batch)
+    const isSecondTry = firstTry !== undefined
+    const { current, superseded } = withoutSuperseded(batch)
+    const ends = isSecondTry || batch.length === 1 ? current.filter((end) => !reported.has(end)) : current
     if (whenLocked === "fail") {
       const held = [SqlArrays.ofPlain(ends.map(({ id }) => id)), SqlArrays.ofPlain(ends.map(({ lease }) => lease))]
       yield* mapErrors(sql.unsafe(statements.lockAtOnce, held))
     }
     // In a caller's transaction the ends take effect only at commit, which is not observable here.
     const inTransaction = Option.isSome(yield* Effect.serviceOption(SqlClient.TransactionConnection))
+    const wait = lockWait(inTransaction, whenLocked)
+    const reports = (part: ReadonlyArray<AttemptEnd>, lost: ReadonlyArray<JobId>) =>
+      report(part, lost, inTransaction, ends.length)
     const plain = ends.filter(isPlainDone)
-    const isSecondTry = firstTry !== undefined
     const rest = plain.length === ends.length ? [] : ends.filter((end) => !isPlainDone(end))
     const others = rest.filter((end) => end.linked !== true).filter(isEnded)
     const linked = rest.filter((end) => end.linked === true).filter(isEnded)
     const waiting = rest.filter(isSuspended)
     const movedOn = superseded.map(({ id }) => id)
-    const logging = writeLogs(ends, inTransaction)
+    leases.forget(superseded)
+    const logging = writeLogs(ends, wait)
     if (logging !== undefined) yield* logging
-    if (plain.length > 0) movedOn.push(...(yield* finish(plain, now, inTransaction)))
+    if (plain.length > 0) movedOn.push(...(yield* reports(plain, yield* finish(plain, now, wait))))
     // Pause first: otherwise one of these jobs could be claimed again in between.
     const cooling = rest.filter(({ end }) => end._tag === "Again" && end.cools !== undefined)
-    if (cooling.length > 0) yield* listeners.onCooling(cooling)
-    if (others.length > 0) movedOn.push(...(yield* writeEnds(others, now, isSecondTry, inTransaction)))
-    const roots = linked.filter(isRoot)
+    if (cooling.length > 0) yield* listeners.onCooling(cooling, wait)
+    if (others.length > 0)
+      movedOn.push(...(yield* reports(others, yield* writeEnds(others, now, isSecondTry, inTransaction, wait))))
     const children = linked.filter((end) => !isRoot(end))
-    if (linked.length > 0) {
-      const left = new Set(roots.length === 0 ? [] : yield* writeEnds(roots, now, isSecondTry, inTransaction, true))
+    const roots = linked.filter(isRoot)
+    if (roots.length > 0) {
+      const left = new Set(yield* writeEnds(roots, now, isSecondTry, inTransaction, wait, true))
       // An execution may have become a child while it ran.
       children.push(...roots.filter(({ id }) => left.has(id)))
-      if (children.length > 0) movedOn.push(...(yield* writeLinked(children, now, isSecondTry, inTransaction)))
+      const alone = roots.filter(({ id }) => !left.has(id))
+      yield* reports(alone, [])
     }
-    if (waiting.length > 0) movedOn.push(...(yield* suspend(waiting, now, isSecondTry, inTransaction)))
-    // A job that lost its lease was not written by the statement, so it cannot show whether the other jobs of the
-    // statement were (see HeldLeases).
-    const lost = new Set(movedOn)
-    leases.forget(inTransaction ? batch : batch.filter(({ id }) => lost.has(id)))
-    const alone = children.length === 0 ? roots : roots.filter((end) => !children.includes(end))
-    for (const written of [plain, others, alone, children, waiting]) leases.ended(written)
-    yield* listeners.onEnded(lost.size === 0 ? ends : ends.filter(({ id }) => !lost.has(id)), inTransaction)
+    if (children.length > 0)
+      movedOn.push(...(yield* reports(children, yield* writeLinked(children, now, isSecondTry, wait))))
+    if (waiting.length > 0) movedOn.push(...(yield* reports(waiting, yield* suspend(waiting, now, isSecondTry, wait))))
+    if (rest.length > 0) for (const end of ends) reported.delete(end)
     return movedOn
   })
 }

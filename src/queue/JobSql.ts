@@ -1,6 +1,6 @@
 import { cancelledLate, limits } from "../core/StoredJob.js"
 import { instant, micros, millis } from "../database/SqlInstant.js"
-import { few, hot, opaque } from "../database/Statements.js"
+import { few, hot, lockWait, opaque } from "../database/Statements.js"
 import * as InsertSql from "./enqueue/InsertSql.js"
 import * as FollowUpSql from "./FollowUpSql.js"
 import { resultColumn } from "./StoredJobRow.js"
@@ -66,14 +66,6 @@ const remember = `case when e.verb = 'done' and j.cancel_requested_at is not nul
 
 /** Recorded with a success whose cancel was requested too late. */
 const message = `case when e.verb = 'done' then '${cancelledLate}' else e.error end`
-
-/**
- * Bounds the wait for a job that another transaction has locked, so that this job does not delay the other jobs of the
- * statement. Null keeps the setting, in a caller's transaction. Each statement must read from this part.
- */
-const lockWait = (parameter: string) => `lock_wait as materialized (
-    select set_config('lock_timeout', coalesce(${parameter}, current_setting('lock_timeout')), true)
-  )`
 
 /**
  * Deletes finished leases. Keeps a lease with a running job: a failover may have lost the commit that ended the job.

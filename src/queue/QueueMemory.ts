@@ -39,7 +39,7 @@ import {
 import type { QueuePorts } from "./QueuePorts.js"
 import * as JobOverviewMemory from "./search/JobOverviewMemory.js"
 import * as JobSearchMemory from "./search/JobSearchMemory.js"
-import { formOf } from "./settings/QueueRow.js"
+import { formOf, type QueueRow } from "./settings/QueueRow.js"
 import { Queues } from "./settings/QueueSettings.js"
 import * as QueuesMemory from "./settings/QueuesMemory.js"
 import * as Routes from "./settings/Routes.js"
@@ -52,6 +52,22 @@ type Table = typeof JobTableMemory.JobTable.Service
 type QueueTables = typeof QueuesMemory.QueueTable.Service
 type WorkflowTables = typeof WorkflowTable.Service
 type LogTables = typeof JobLogsMemory.LogTable.Service
+
+/** Those of the jobs that the limit of their key lets run beside the jobs that run or are claimed, one of each key. */
+const withinKeys = (
+  table: Table,
+  settings: QueueRow | undefined,
+  claimed: ReadonlyArray<JobRow>,
+  jobs: ReadonlyArray<JobRow>
+): ReadonlyArray<JobRow> => {
+  if (settings?.perKey === undefined) return jobs
+  const { concurrency } = settings.perKey
+  const busy = [...table.running(), ...claimed]
+  const isFree = ({ key, queue }: JobRow) =>
+    busy.filter((other) => other.queue === queue && other.key === key).length < concurrency
+  const isFirst = ({ id, key }: JobRow) => jobs.find((other) => other.key === key)?.id === id
+  return jobs.filter((job) => job.key === undefined || (isFirst(job) && isFree(job)))
+}
 
 const claimAll = (
   table: Table,
@@ -75,7 +91,7 @@ const claimAll = (
             release !== undefined && releases.includes(release) && row.runAt > now && workflows.lifetimes.isParked(row)
           )
         })
-  return due.concat(left.slice(0, limit - due.length)).map((candidate) => {
+  return due.concat(withinKeys(table, settings, due, left).slice(0, limit - due.length)).map((candidate) => {
     const row = begin(candidate, { lease, pod }, now)
     table.put(row)
     return claimedOf(workflows, row, lease, now)

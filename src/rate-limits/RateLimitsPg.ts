@@ -4,6 +4,7 @@ import { Database } from "../database/Database.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
 import { fragments, instant } from "../database/SqlInstant.js"
 import { hot, named } from "../database/Statements.js"
+import { forHandlers } from "../database/Transaction.js"
 import * as Bucket from "./Bucket.js"
 import { epsilon } from "./Bucket.js"
 import { type DeclaredLimit, faultOf, faultOfDeclared, faultOfPause, isScope, UnknownScope } from "./Limit.js"
@@ -87,7 +88,7 @@ const toBucket = (row: BucketRow): Bucket.Bucket => ({
 })
 
 const make = Effect.gen(function* () {
-  const { outside, schema, sql, transaction } = yield* Database
+  const { outside, poolSize, schema, sql, transaction } = yield* Database
   const statements = named("limit", statementsFor(schema))
   const table = sql(`${schema}.rate_limit`)
   const columns = sql`scope, capacity, rate, tuned_capacity, tuned_rate, tokens, blocks,
@@ -96,6 +97,9 @@ const make = Effect.gen(function* () {
   const ids = yield* makeGenerator
   const holder = ids.pod(yield* Clock.currentTimeMillis)
 
+  // While another session has locked a bucket, its statements take at most half of the connections from those of other buckets.
+  const turnOf = TokenBlocks.semaphores(Math.max(1, forHandlers(poolSize) >> 1))
+
   // Runs outside the caller's transaction: a row lock held until that ends would block every pod under the same limit,
   // and a rollback would return tokens that the upstream has counted.
   const take: TokenBlocks.Take<UnknownScope | DatabaseError> = (scope, taking, now) =>
@@ -103,7 +107,9 @@ const make = Effect.gen(function* () {
       const { holder = "", least, lifeMillis = 0, most, returned = 0 } = taking
       const parameters = [scope, now, least, most, holder, returned, lifeMillis]
       if (!isScope(scope)) return yield* new UnknownScope({ scope })
-      const rows = yield* mapErrors(outside(sql.unsafe<TakenRow>(statements.take, parameters)))
+      const rows = yield* mapErrors(
+        turnOf(scope).withPermits(1)(outside(sql.unsafe<TakenRow>(statements.take, parameters)))
+      )
       const [row] = rows
       if (row === undefined) return yield* new UnknownScope({ scope })
       return { granted: row.granted, capacity: row.capacity, rate: row.rate, waitMillis: row.wait_ms }

@@ -42,10 +42,20 @@ const makeRetryTimes = () => {
   }
 }
 
+/** A semaphore for each scope. */
+export const semaphores = (permits: number): ((scope: string) => Effect.Semaphore) => {
+  const known = new Map<string, Effect.Semaphore>()
+  return (scope) => {
+    const semaphore = known.get(scope) ?? Effect.unsafeMakeSemaphore(permits)
+    known.set(scope, semaphore)
+    return semaphore
+  }
+}
+
 /** `holder` identifies this process's blocks. */
 export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
   const blocks = new Map<string, Block>()
-  const locks = new Map<string, Effect.Semaphore>()
+  const lockFor = semaphores(1)
   const lifeMillis = Duration.toMillis(blockLife)
   const turnAfter = makeRetryTimes()
 
@@ -85,14 +95,6 @@ export const make = <E>(take: Take<E>, holder: string): TokenBlocks<E> => {
       else if (taken.granted === 0 && rest !== undefined) blocks.set(scope, rest)
       return yield* toAcquired(scope, tokens, taken, now, inTurn)
     }).pipe(Effect.uninterruptible)
-
-  const lockFor = (scope: string): Effect.Semaphore => {
-    const known = locks.get(scope)
-    if (known !== undefined) return known
-    const lock = Effect.unsafeMakeSemaphore(1)
-    locks.set(scope, lock)
-    return lock
-  }
 
   return {
     forget: (scope) => Effect.sync(() => void blocks.delete(scope)),

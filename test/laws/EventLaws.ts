@@ -78,6 +78,23 @@ export const eventLaws = (law: Law): void => {
     })
   )
 
+  law("is the first of those with its id in one call", (line) =>
+    Effect.gen(function* () {
+      const name = eventOf(line)
+      const numbers = Array.from({ length: 40 }, (_, place) => (place * 7) % 40)
+      const all = yield* line.events.publish(numbers.map((data) => ({ name, data, id: `${data % 20}` })))
+      expect(all.map(({ outcome }) => outcome)).toEqual(
+        numbers.map((data, place) =>
+          numbers.slice(0, place).some((n) => n % 20 === data % 20) ? "repeated" : "published"
+        )
+      )
+      const stored = yield* Effect.forEach(all, ({ id }) => line.events.get(id))
+      expect(stored.map(({ data }) => data)).toEqual(
+        numbers.map((data) => numbers.find((first) => first % 20 === data % 20))
+      )
+    })
+  )
+
   law("of many callers at once reaches each subscriber once", (line) =>
     Effect.gen(function* () {
       yield* subscribe(line, ["a", "b", "c"])

@@ -14,9 +14,9 @@ const claimFor = (line: Line, ...releases: ReadonlyArray<string>) =>
   line.queue.claim({ queue: line.name, pod: line.pod, limit: 10, releases })
 
 /** An execution that is pinned to a release, claimed by a pod with another one, and left to its own. */
-const leftToBlue = (line: Line, name = "order", release = "blue") =>
+const leftToBlue = (line: Line, name = "order", release = "blue", more: { readonly key?: string } = {}) =>
   Effect.gen(function* () {
-    const first = yield* begin(line, name)
+    const first = yield* begin(line, name, more)
     assert.strictEqual(yield* line.workflows.pin(first, release), release)
     yield* line.workflows.record(first, step("charge"))
     yield* suspend(line, first, [{ kind: "sleep", name: "nap", dueAt: 0 }])
@@ -28,6 +28,26 @@ const leftToBlue = (line: Line, name = "order", release = "blue") =>
 
 /** New journals and pins of executions. */
 export const workflowLifetimeLaws = (law: Law): void => {
+  for (const order of ["none", "serial"] as const)
+    law(`an execution that is left to its release counts in its key, whose order is ${order}`, (line) =>
+      Effect.gen(function* () {
+        yield* line.queues.declare([line.name])
+        yield* line.queues.change(line.name, { perKey: { concurrency: 1, order } })
+        const left = yield* leftToBlue(line, "order", "blue", { key: "a" })
+        yield* line.put({ key: "a" })
+        const other = yield* line.claimOne
+        assert.notStrictEqual(other.id, left)
+        assert.deepStrictEqual(yield* claimFor(line, "blue"), [])
+        yield* line.end(other, ends.done)
+        const [claimed] = yield* claimFor(line, "blue")
+        assert.strictEqual(claimed?.id, left)
+        yield* line.put({ key: "a" })
+        assert.deepStrictEqual(yield* line.claim(), [])
+        if (claimed !== undefined) yield* end(line, claimed, done("over"))
+        assert.strictEqual((yield* line.claim()).length, 1)
+      })
+    )
+
   law("an execution that is unpinned while another release returns it is due at once", (line) =>
     Effect.gen(function* () {
       const first = yield* begin(line)

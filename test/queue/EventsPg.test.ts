@@ -33,13 +33,17 @@ const open = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 /** Another process on the test's database, whose messages contain the statements. */
-const over = (url: Redacted.Redacted) =>
+const over = (url: Redacted.Redacted, settings: Readonly<Record<string, string>> = {}) =>
   QueuePg.layer.pipe(
     Layer.provide(Listener.layerPolling),
     Layer.provideMerge(Database.layer),
     Layer.provide(DatabaseUrl.layerOf(url)),
     Layer.provide(DatabaseConfig.layer),
-    Layer.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_PREPARE", "false"]]))))
+    Layer.provide(
+      Layer.setConfigProvider(
+        ConfigProvider.fromMap(new Map(Object.entries({ DATABASE_PREPARE: "false", ...settings })))
+      )
+    )
   )
 
 const mayBePublished = {
@@ -251,6 +255,57 @@ layer(house, { excludeTestServices: true })("events on PostgreSQL, under concurr
         expect([...woken].sort()).toEqual([...kinds, waits])
         expect(yield* events.publish([{ name, data: word, id: "1" }])).toMatchObject([{ outcome: "repeated", jobs: 0 }])
       }).pipe(Effect.provide(throughProxy))
+    })
+  )
+
+  it.scoped("are published although one of the same statement waits for another publisher of its id", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const events = yield* Events
+      const name = "id.taken"
+      const endPublish = yield* open(events.publish([{ name, data: 1, id: "1" }]))
+      const [waits, free] = yield* Effect.all(
+        [Effect.fork(events.publish([{ name, data: 2, id: "1" }])), Effect.fork(events.publish([{ name, data: 3 }]))],
+        { concurrency: "unbounded" }
+      )
+      expect(yield* Fiber.join(free)).toMatchObject([{ outcome: "published" }])
+      const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      yield* Effect.repeat(waiting, { until: (sessions) => sessions.length === 1 })
+      yield* endPublish
+      expect(yield* Fiber.join(waits)).toMatchObject([{ outcome: "repeated" }])
+      expect(yield* sql`select data from nightshift.event where name = ${name} order by id`).toEqual([
+        { data: 1 },
+        { data: 3 }
+      ])
+    })
+  )
+
+  it.scoped("may be published if the reply was lost and a lock then stops the retry and the one alone", () =>
+    Effect.gen(function* () {
+      const { schema, sql } = yield* Database
+      const name = "lost.and.locked"
+      const holder = yield* TestDatabase.connection
+      let replies = 0
+      const url = yield* LosingProxy.listen(yield* DatabaseUrl, (client, server) => {
+        let asked = false
+        client.on("data", (bytes) => {
+          asked ||= bytes.includes("publish_events")
+          server.write(bytes)
+        })
+        server.on("data", (bytes) => {
+          if (!asked || replies > 0) return client.write(bytes)
+          replies += 1
+          return holder.query(`begin; lock table ${schema}.event in exclusive mode`).then(() => client.destroy())
+        })
+        client.on("close", () => server.end())
+      })
+      const publish = Effect.flatMap(Events, (events) => events.publish([{ name, data: 1 }]))
+      const failure = yield* Effect.flip(publish).pipe(Effect.provide(over(url, { DATABASE_STATEMENT_TIMEOUT: "1s" })))
+      expect(replies).toBe(1)
+      // Alone, it waited for the lock until the statement timeout.
+      expect(failure).toMatchObject({ ...mayBePublished, sqlState: "57014" })
+      yield* Effect.promise(() => holder.query("rollback"))
+      expect(yield* sql`select from nightshift.event where name = ${name}`).toHaveLength(1)
     })
   )
 

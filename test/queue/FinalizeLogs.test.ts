@@ -103,6 +103,31 @@ layer(house, { excludeTestServices: true })("a log that is written while its job
   )
 })
 
+layer(house, { excludeTestServices: true })("the log of a job that another session has locked", (it) => {
+  it.scoped("does not keep those of other jobs from being stored while they run", () =>
+    Effect.gen(function* () {
+      const queue = yield* Queue
+      const logs = yield* JobLogs
+      const job = { queue: "locked", kind: "k", version: 1, payload: {}, attempts: 1 }
+      yield* queue.enqueue([job, job, job])
+      const jobs = yield* queue.claim({ queue: "locked", pod: (yield* makeGenerator).pod(0), limit: 3 })
+      const session = yield* TestDatabase.connection
+      const run = (text: string, values: ReadonlyArray<unknown> = []) =>
+        Effect.promise(() => session.query(text, [...values]))
+      yield* run("begin")
+      const { rowCount } = yield* run("select from nightshift.job where id = $1 for update", [jobs[1]?.id])
+      expect(rowCount).toBe(1)
+      const stored = Effect.forEach(jobs, ({ id }) => Effect.map(logs.read(id), ({ length }) => length))
+      const write = logs.write(jobs.map((each) => logOf(each)))
+      expect(yield* Effect.flip(write)).toMatchObject({ sqlState: "55P03" })
+      expect(yield* stored).toEqual([1, 0, 1])
+      yield* run("rollback")
+      yield* write
+      expect(yield* stored).toEqual([1, 1, 1])
+    })
+  )
+})
+
 it("logs of many ends are stored in statements of limited size", () => {
   const job = { id: "a", lease: "b", attempt: 1 } as unknown as ClaimedJob
   const logs = Array.from({ length: 100 }, () => logOf(job, "x".repeat(bounds.bytes)))

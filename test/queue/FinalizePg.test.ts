@@ -7,6 +7,8 @@ import { End } from "../../src/queue/AttemptEnd.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
+import { Wakeups } from "../../src/queue/Wakeups.js"
 import * as TestDatabase from "../support/TestDatabase.js"
 
 const house = QueuePg.layer.pipe(Layer.provide(Listener.layer), Layer.provideMerge(TestDatabase.layer))
@@ -118,6 +120,81 @@ layer(house, { excludeTestServices: true })("a history that another program has 
         const { jobs } = yield* (yield* JobSearch).list({ queue: name }, { limit: 100 })
         expect(jobs.map(({ history }) => history.length)).toEqual([1, 1, 1])
       }
+    })
+  )
+})
+
+/** Claims jobs of a queue. */
+const claimed = (name: string, keys: ReadonlyArray<string | undefined>) =>
+  Effect.gen(function* () {
+    const queue = yield* Queue
+    const job = { kind: "test", version: 1, queue: name, payload: {}, attempts: 5 }
+    yield* queue.enqueue(keys.map((key) => ({ ...job, key })))
+    return yield* queue.claim({ queue: name, pod: (yield* makeGenerator).pod(0), limit: keys.length })
+  })
+
+/** A session that holds what the statement locks. */
+const holding = (statement: string, values: ReadonlyArray<unknown> = []) =>
+  Effect.gen(function* () {
+    const session = yield* TestDatabase.connection
+    yield* Effect.promise(() => session.query("begin"))
+    const { rowCount } = yield* Effect.promise(() => session.query(statement, [...values]))
+    expect(rowCount).toBe(1)
+    return Effect.promise(() => session.query("rollback"))
+  })
+
+const polling = QueuePg.layer.pipe(Layer.provide(Listener.layerPolling), Layer.provideMerge(TestDatabase.layer))
+
+layer(polling, { excludeTestServices: true })("a result whose batch is taken apart because of another one", (it) => {
+  for (const [what, ends, isLinked] of [
+    ["without a value", [undefined, "1"], false],
+    ["with a value", ["1", undefined], true]
+  ] as const)
+    it.scoped(`${what} is reported once, is not lost, and frees its key at once`, () =>
+      Effect.gen(function* () {
+        const queue = yield* Queue
+        const name = `apart.${what.replaceAll(" ", ".")}`
+        const queues = yield* Queues
+        yield* queues.declare([name])
+        yield* queues.change(name, { perKey: { concurrency: 1, order: "none" } })
+        const [one, two] = yield* claimed(name, ["a", "b"])
+        if (one === undefined || two === undefined) return yield* Effect.dieMessage("two were stored")
+        const woken: Array<string> = []
+        yield* (yield* Wakeups).onWake(name, () => void woken.push(name))
+        const written: Array<string> = []
+        const [first, second] = [one, two].map((run, place) => ({
+          ...run,
+          end: End.Done({ result: ends[place] }),
+          linked: place === 1 && isLinked,
+          written: () => void written.push(run.id)
+        }))
+        if (first === undefined || second === undefined) return yield* Effect.dieMessage("there are two")
+        const release = yield* holding("select from nightshift.job where id = $1 for update", [two.id])
+        expect(yield* Effect.flip(queue.finalize([first, second]))).toMatchObject({ sqlState: "55P03" })
+        expect([written, woken]).toEqual([[one.id], [name]])
+        expect(yield* queue.finalize([first], "fail")).toEqual([])
+        yield* release
+        expect(yield* queue.finalize([second], "fail")).toEqual([])
+        expect(written).toEqual([one.id, two.id])
+      })
+    )
+})
+
+layer(house, { excludeTestServices: true })("a success after a cool-down", (it) => {
+  it.scoped("does not wait for another session that has locked the queue, and a later one starts the calm period", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const queue = yield* Queue
+      yield* sql`insert into nightshift.queue (name, created_at, updated_at, throttle_attempts) values ('calm', now(), now(), 1)`
+      const [first, second] = yield* claimed("calm", [undefined, undefined])
+      if (first === undefined || second === undefined) return yield* Effect.dieMessage("two were stored")
+      const release = yield* holding("select from nightshift.queue where name = 'calm' for update")
+      const calmSince = sql`select calm_since is not null as calm from nightshift.queue where name = 'calm'`
+      expect(yield* queue.finalize([{ ...first, end: End.Done({ result: undefined }) }])).toEqual([])
+      expect(yield* calmSince).toEqual([{ calm: false }])
+      yield* release
+      expect(yield* queue.finalize([{ ...second, end: End.Done({ result: undefined }) }])).toEqual([])
+      expect(yield* calmSince).toEqual([{ calm: true }])
     })
   )
 })

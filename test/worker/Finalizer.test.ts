@@ -3,13 +3,17 @@ import { Context, Effect, Exit, Fiber, HashMap, Layer, Logger, LogLevel, Option,
 import { makeGenerator } from "../../src/core/Ids.js"
 import { DatabaseFault, DatabaseUnavailable } from "../../src/database/DatabaseError.js"
 import { type AttemptEnd, End } from "../../src/queue/AttemptEnd.js"
-import { Queue } from "../../src/queue/Queue.js"
+import { type ClaimedJob, Queue } from "../../src/queue/Queue.js"
 import * as QueueMemory from "../../src/queue/QueueMemory.js"
 import * as Wakeups from "../../src/queue/Wakeups.js"
 import { jobAnnotation } from "../../src/telemetry/LogLine.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
+import { Tally } from "../../src/telemetry/Tally.js"
 import * as VirtualClock from "../../src/testing/VirtualClock.js"
+import { FailureLog } from "../../src/worker/slots/FailureLog.js"
 import { Finalizer } from "../../src/worker/slots/Finalizer.js"
+import * as JobMetrics from "../../src/worker/slots/JobMetrics.js"
+import { handOver } from "../../src/worker/slots/Slot.js"
 
 /** Switches the database off, and records what was written to it. */
 class Away extends Context.Tag("test/Away")<
@@ -70,6 +74,11 @@ const handedOver = Effect.gen(function* () {
   yield* TestClock.adjust("1 second")
   return { id: end.id, said, scope, ...Context.get(context, Away) }
 })
+
+const claimedJob: Omit<ClaimedJob, "id" | "lease"> = {
+  ...{ queue: "default", kind: "test", version: 1, payload: {}, key: undefined, meta: undefined },
+  ...{ attempt: 1, attempts: 1, crashCount: 0, createdAt: 0, runAt: 0, startedAt: 0 }
+}
 
 const refusals: Array<{ readonly line: string; readonly job: unknown }> = []
 const refusedLogger = Logger.make(({ annotations, message }) => {
@@ -184,6 +193,44 @@ describe("the finalizer", () => {
       yield* finalizer.drained
       expect(found).toHaveLength(reports)
     }).pipe(Effect.provide(layer), Effect.provide(VirtualClock.layer), Logger.withMinimumLogLevel(LogLevel.None))
+  )
+
+  it.scoped("gets the result of a run that is stopped while its slot waits for room", () =>
+    Effect.gen(function* () {
+      const finalizer = yield* Finalizer
+      const { away, written } = yield* Away
+      const ids = yield* makeGenerator
+      const end = End.Done({ result: undefined })
+      const job = { ...claimedJob, id: ids.job(1), lease: ids.lease(1) }
+      let waiting = 0
+      while (finalizer.offer({ id: ids.job(1), lease: job.lease, end })) waiting += 1
+      const writer = {
+        ...{
+          finalizer,
+          clock: yield* Effect.clock,
+          failures: new FailureLog(),
+          releasesOf: () => ({ own: undefined, all: [] })
+        },
+        ...{ maskText: (text: string) => text, chance: () => 0, curve: () => undefined },
+        ...{
+          registry: { get: () => undefined },
+          metrics: JobMetrics.make(yield* Tally.make, "default", undefined, undefined)
+        }
+      }
+      const handing = yield* Effect.forkDaemon(handOver(writer as never, job, end))
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.interruptFork(handing)
+      yield* TestClock.adjust("1 second")
+      expect(handing.unsafePoll()).toBe(null)
+      yield* Ref.set(away, false)
+      yield* TestClock.adjust("5 seconds")
+      yield* Fiber.await(handing)
+      expect(yield* Ref.get(written)).toBe(waiting + 1)
+    }).pipe(
+      Effect.provide(Layer.merge(layer, Metrics.layer)),
+      Effect.provide(VirtualClock.layer),
+      Logger.withMinimumLogLevel(LogLevel.None)
+    )
   )
 
   it.effect("does not keep a process from exiting when the database stays unavailable", () =>

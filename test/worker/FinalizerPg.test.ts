@@ -1,10 +1,15 @@
 import { describe, expect, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer, Logger, Schedule } from "effect"
+import { never } from "../../src/core/Suspension.js"
+import { Database } from "../../src/database/Database.js"
 import * as Listener from "../../src/database/Listener.js"
 import { type AttemptEnd, End, type NextStatus } from "../../src/queue/AttemptEnd.js"
-import { type HeldJob, Queue } from "../../src/queue/Queue.js"
+import { defaultBounds } from "../../src/queue/logs/JobLogs.js"
+import { type ClaimedJob, type HeldJob, Queue } from "../../src/queue/Queue.js"
 import * as QueuePg from "../../src/queue/QueuePg.js"
 import { JobSearch } from "../../src/queue/search/JobSearch.js"
+import { Queues } from "../../src/queue/settings/QueueSettings.js"
+import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import { Metrics } from "../../src/telemetry/Metrics.js"
 import { Finalizer } from "../../src/worker/slots/Finalizer.js"
 import * as TestDatabase from "../support/TestDatabase.js"
@@ -12,16 +17,19 @@ import * as TestDatabase from "../support/TestDatabase.js"
 const said: Array<string> = []
 const logger = Logger.make(({ message }) => void said.push([message].flat().join(" ")))
 
-const settings = Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_STATEMENT_TIMEOUT", "1s"]])))
+const houseWith = (statementTimeout: string) =>
+  Layer.merge(Finalizer.layer, QueuePg.layer).pipe(
+    Layer.provideMerge(QueuePg.layer),
+    Layer.provide(Listener.layerPolling),
+    Layer.provideMerge(TestDatabase.layer),
+    Layer.provide(Metrics.layer),
+    Layer.provide(
+      Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["DATABASE_STATEMENT_TIMEOUT", statementTimeout]])))
+    ),
+    Layer.provideMerge(Logger.replace(Logger.defaultLogger, logger))
+  )
 
-const house = Layer.merge(Finalizer.layer, QueuePg.layer).pipe(
-  Layer.provideMerge(QueuePg.layer),
-  Layer.provide(Listener.layerPolling),
-  Layer.provideMerge(TestDatabase.layer),
-  Layer.provide(Metrics.layer),
-  Layer.provide(settings),
-  Layer.provideMerge(Logger.replace(Logger.defaultLogger, logger))
-)
+const house = houseWith("1s")
 
 /** Like the ends of a pod, which are instances of a class. */
 class Watched implements AttemptEnd {
@@ -31,8 +39,10 @@ class Watched implements AttemptEnd {
 
   constructor(
     { id, lease }: HeldJob,
-    readonly end: End
+    readonly end: End,
+    more: Partial<AttemptEnd> = {}
   ) {
+    Object.assign(this, more)
     this.id = id
     this.lease = lease
   }
@@ -110,4 +120,96 @@ describe("a job whose row another transaction has locked", () => {
       ])
     }).pipe(Effect.provide(house))
   )
+})
+
+describe("results whose statements wait for rows that another transaction has locked", () => {
+  const ofJob = { lock: "select from nightshift.job where dedupe_key is not null for update" }
+  const cases: Readonly<
+    Record<string, { readonly lock: string; readonly end: (job: ClaimedJob) => readonly [End, Partial<AttemptEnd>] }>
+  > = {
+    "with a log": {
+      ...ofJob,
+      end: ({ attempt, id, lease }) => [
+        done,
+        { log: { id, lease, attempt, count: 1, lines: ["{}"], bounds: defaultBounds } }
+      ]
+    },
+    "that an execution may count": { ...ofJob, end: () => [done, { linked: true }] },
+    "of executions that wait": {
+      ...ofJob,
+      end: () => [End.Suspended({ runAt: never, woken: 0, waits: [], error: undefined }), { linked: true }]
+    },
+    "of executions that continue": {
+      ...ofJob,
+      end: () => [
+        End.Suspended({
+          ...{ runAt: 0, woken: 0, waits: [], error: undefined },
+          continues: { payload: "{}", version: 1 }
+        }),
+        { linked: true }
+      ]
+    },
+    "that pause their queue": {
+      lock: "select from nightshift.queue where name = 'ends' for update",
+      end: ({ runAt }) => [
+        End.Again({
+          ...{ runAt, counted: false, error: undefined, remember: "throttled" },
+          cools: { scope: "queue", after: 1 }
+        }),
+        {}
+      ]
+    },
+    "that pause their key": {
+      lock: "select from nightshift.queue where name = 'ends' for update",
+      end: ({ runAt }) => [
+        End.Again({
+          ...{ runAt, counted: false, error: undefined, remember: "throttled" },
+          cools: { scope: "key", after: 1 }
+        }),
+        {}
+      ]
+    }
+  }
+  for (const [what, { end, lock }] of Object.entries(cases))
+    it.scopedLive(`${what} do not hold up the results of other jobs`, () =>
+      Effect.gen(function* () {
+        const { sql } = yield* Database
+        const queue = yield* Queue
+        const finalizer = yield* Finalizer
+        yield* (yield* Queues).declare(["ends"])
+        for (const name of ["A", "B"])
+          yield* (yield* Workflows).start({
+            ...{ kind: "test", version: 1, queue: "ends", payload: {}, attempts: 5 },
+            ...{ execution: `ends/${name}`, key: name }
+          })
+        const pod = "0198c0de-0000-7000-8000-000000000001" as never
+        const jobs = yield* queue.claim({ queue: "ends", pod, limit: 2 })
+        expect(jobs).toHaveLength(2)
+        const [free] = yield* three
+        const session = yield* TestDatabase.connection
+        yield* Effect.promise(() => session.query("begin"))
+        const locked = yield* Effect.promise(() => session.query(lock))
+        expect(locked.rowCount).toBeGreaterThan(0)
+        const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        const ends = jobs.map((job) => new Watched(job, ...end(job)))
+        // One statement of each lane.
+        for (const [place, each] of ends.entries()) {
+          finalizer.offer(each)
+          yield* Effect.repeat(waiting, {
+            until: (sessions) => sessions.length > place || said.some((line) => line.includes(each.id)),
+            schedule: Schedule.spaced("5 millis")
+          })
+        }
+        const other = new Watched(free, done)
+        finalizer.offer(other)
+        yield* Effect.repeat(
+          Effect.sync(() => other.became),
+          { until: (became) => became === "done", schedule: Schedule.spaced("20 millis") }
+        )
+        expect(ends.map(({ became }) => became)).toEqual([undefined, undefined])
+        yield* Effect.promise(() => session.query("rollback"))
+        yield* finalizer.drained
+        expect(ends.every(({ became }) => became !== undefined)).toBe(true)
+      }).pipe(Effect.provide(houseWith("1h")))
+    )
 })

@@ -74,6 +74,7 @@ const holding = (hold: Hold, { jobs = 3, make = Handler.make as typeof Handler.m
 
 const Limited = Job.make("limited", { payload: Schema.Struct({}), timeout: "1 minute" })
 const Wide = RateLimit.make("wide", { capacity: 1_000, rate: 1_000 })
+const Free = RateLimit.make("free", { capacity: 1_000, rate: 1_000 })
 
 describe("transactional handlers", () => {
   it.scopedLive("get tokens of a limit while they hold every connection available to handlers", () =>
@@ -116,7 +117,7 @@ describe("transactional handlers", () => {
 })
 
 describe("handlers that wait for a locked limit", () => {
-  it.scopedLive("leave connections for claims, heartbeats and results", () =>
+  it.scopedLive("leave connections for claims, heartbeats, results and other limits", () =>
     Effect.gen(function* () {
       const url = yield* DatabaseUrl
       const foreign = yield* TestDatabase.connection
@@ -131,7 +132,7 @@ describe("handlers that wait for a locked limit", () => {
         })
       )
       const other = Job.make("other", { payload: Schema.Struct({}), queue: "other" })
-      const handlers = [limited, Handler.make(other, () => Effect.void)]
+      const handlers = [limited, Handler.make(other, () => Free.acquire)]
       yield* Effect.gen(function* () {
         yield* locking("begin")
         const locked = yield* locking("select from nightshift.rate_limit where scope = 'wide' for update")
@@ -144,7 +145,7 @@ describe("handlers that wait for a locked limit", () => {
         yield* Effect.repeat(
           observe("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"),
           {
-            until: ({ rows }) => rows.length >= 2,
+            until: ({ rows }) => rows.length >= 1,
             schedule: Schedule.spaced("10 millis")
           }
         )
@@ -170,7 +171,7 @@ describe("handlers that wait for a locked limit", () => {
         expect((yield* ended).rows).toEqual(Array.from({ length: 8 }, () => ({ status: "done", attempt: 1 })))
       }).pipe(
         Effect.provide(
-          Nightshift.layer({ handlers, limits: [Wide], queues: { default: 64, other: 4 }, databaseUrl: url })
+          Nightshift.layer({ handlers, limits: [Wide, Free], queues: { default: 64, other: 4 }, databaseUrl: url })
         ),
         Effect.timeout("15 seconds"),
         Logger.withMinimumLogLevel(LogLevel.None)

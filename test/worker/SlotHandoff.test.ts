@@ -1,11 +1,17 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Scope } from "effect"
+import { DateTime, Deferred, Effect, Exit, Layer, Logger, LogLevel, Schedule, Schema, Scope } from "effect"
 import type { JobId, Lease, PodId } from "../../src/core/Ids.js"
+import { Database } from "../../src/database/Database.js"
+import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import * as Handler from "../../src/handlers/Handler.js"
 import { DirectHandoff } from "../../src/queue/handoff/DirectHandoff.js"
+import * as Job from "../../src/queue/Job.js"
 import type { ClaimedJob } from "../../src/queue/Queue.js"
+import * as Nightshift from "../../src/worker/Nightshift.js"
 import { Pod } from "../../src/worker/Pod.js"
 import { LocalQueue } from "../../src/worker/slots/LocalQueue.js"
 import * as SlotHandoff from "../../src/worker/slots/SlotHandoff.js"
+import * as TestDatabase from "../support/TestDatabase.js"
 
 const claimed = (n: number): ClaimedJob => ({
   id: `job-${n}` as JobId,
@@ -116,5 +122,46 @@ describe("slots that wait for a job", () => {
       yield* close
       expect([receiver?.take([claimed(1)]), localQueue.size, reserve(1)]).toEqual([false, 0, undefined])
     }).pipe(Effect.provide(house))
+  )
+})
+
+describe("a process that runs a job beside which only one other may run", () => {
+  it.scopedLive("takes no two jobs that it enqueues", () =>
+    Effect.gen(function* () {
+      const url = yield* DatabaseUrl
+      const suspect = Job.make("suspect", { payload: Schema.Struct({}) })
+      const other = Job.make("other", { payload: Schema.Boolean })
+      const begun = yield* Deferred.make<void>()
+      const gate = yield* Deferred.make<void>()
+      const held = Effect.zipRight(Deferred.succeed(begun, undefined), Deferred.await(gate))
+      const handlers = [
+        Handler.make(suspect, () => held),
+        Handler.make(other, (waits) => (waits ? Deferred.await(gate) : Effect.void))
+      ]
+      yield* Effect.gen(function* () {
+        const { sql } = yield* Database
+        const statuses = Effect.map(
+          sql<{ status: string }>`select status from nightshift.job where kind = 'other'`,
+          (rows) => rows.map(({ status }) => status).sort()
+        )
+        const until = (wanted: ReadonlyArray<string>) =>
+          Effect.repeat(statuses, {
+            until: (found) => found.join() === wanted.join(),
+            schedule: Schedule.spaced("20 millis")
+          })
+        const { id } = yield* suspect.enqueue({}, { runAt: DateTime.unsafeMake(Date.UTC(2100, 0)) })
+        yield* sql`update nightshift.job set crash_count = 2, run_at = created_at where id = ${id}`
+        yield* Deferred.await(begun)
+        yield* other.enqueue(false)
+        yield* until(["done"])
+        yield* Effect.all([other.enqueue(true), other.enqueue(true), other.enqueue(true)], { concurrency: "unbounded" })
+        yield* until(["done", "pending", "pending", "running"])
+        yield* Deferred.succeed(gate, undefined)
+        yield* until(["done", "done", "done", "done"])
+      }).pipe(
+        Effect.provide(Nightshift.layer({ handlers, queues: { default: 8 }, databaseUrl: url })),
+        Logger.withMinimumLogLevel(LogLevel.None)
+      )
+    }).pipe(Effect.provide(TestDatabase.layer))
   )
 })

@@ -213,20 +213,52 @@ const turns = (schema: string, form: Form) => `, ranked as materialized (
 
 /**
  * Part `taken` of executions that pods with other releases have left to the releases `$6`. Such a pod had claimed them, so the
- * limits of the queue have let them start; only a pause and a throttle hold them.
+ * rate of the queue has let them start, and its order; a pause, a throttle and the limit of their key hold them. As in a claim by
+ * key, a turn that has changed since the snapshot is skipped.
  */
 const parked = (schema: string) => `, found as materialized (
-    select j.id, j.ctid as spot, j.crash_count > 0 as suspect
+    select j.id, j.ctid as spot, j.crash_count > 0 as suspect, limited.key, limited.spot as turn_spot, limited.turn, limited.begun
     from entered cross join ${schema}.workflow_lifetime l join ${schema}.job j on j.id = l.job_id
+    left join lateral (
+      select j.key, t.spot, t.turn, t.begun, t.running, q.key_concurrency as most
+      from ${schema}.queue q left join lateral (
+        select t.ctid as spot, t.turn, busy.* from ${schema}.key_turn t cross join lateral (
+          select array_agg(b.id) as begun, count(*) filter (where b.lease is not null) as running
+          from unnest(t.taken) as before(id) cross join lateral (${byId(schema, "before.id")}) b
+          where b.finished_at is null and b.id <> j.id
+        ) busy
+        where t.queue = $1 and t.key = j.key limit 1
+      ) t on true
+      where q.name = $1 and q.key_concurrency is not null and j.key is not null
+    ) limited on true
     where l.release = any($6::text[]) and l.parked is not null and l.parked = j.woken and j.queue = $1
       and j.lease is null and j.finished_at is null and j.run_at > ${instant("$2")}
       and not exists (
         select from ${schema}.queue q where q.name = $1 and (q.paused or q.throttled_until > ${instant("$2")}))
+      and coalesce(limited.running, 0) < coalesce(limited.most, 1)
     order by suspect, j.id limit $3::int for update of j, l skip locked
+  ), chosen as materialized (
+    select * from (
+      select *, row_number() over (order by suspect, id) as rank, row_number() over (partition by key order by suspect, id) as place
+      from found
+    ) ranked
+    where (not suspect or rank = 1) and (key is null or place = 1)
+  ), held as materialized (
+    select t.ctid as spot, chosen.id, chosen.begun from chosen join ${schema}.key_turn t
+      on t.ctid = chosen.turn_spot and t.turn <= chosen.turn
+    for update of t skip locked
+  ), turned as (
+    update ${schema}.key_turn t set turn = t.turn + 1, turned_at = ${instant("$2")}, taken = held.begun || held.id
+    from held where t.ctid = held.spot
+    returning t.key
+  ), made as (
+    insert into ${schema}.key_turn (queue, key, turn, turned_at, taken)
+    select $1, key, 1, ${instant("$2")}, array[id] from chosen where key is not null and turn_spot is null order by key
+    on conflict do nothing
+    returning key
   ), taken as materialized (
-    select array_agg(id) as ids, array_agg(spot) as spots
-    from (select id, spot, suspect, row_number() over (order by suspect, id) as rank from found) ranked
-    where not suspect or rank = 1
+    select array_agg(id order by rank) as ids, array_agg(spot order by rank) as spots
+    from chosen where key is null or key in (select key from turned union all select key from made)
     having count(*) > 0
   ), unparked as (
     update ${schema}.workflow_lifetime l set parked = null from taken where l.job_id = any(taken.ids)

@@ -21,7 +21,7 @@ export const make = (
 ): Pick<FinalizeListeners, "onCooling" | "onEnded"> => {
   const statements = QueueSql.make(schema)
 
-  const cool = (statement: string, ends: ReadonlyArray<AttemptEnd>, now: number) =>
+  const cool = (statement: string, ends: ReadonlyArray<AttemptEnd>, now: number, wait: string | null) =>
     Effect.gen(function* () {
       if (ends.length === 0) return
       const held = [
@@ -31,7 +31,7 @@ export const make = (
         now
       ]
       yield* mapErrors(sql.unsafe(statements.declareHeld, held))
-      const cooled = yield* mapErrors(sql.unsafe<{ name: string }>(statement, [...held, channel(schema)]))
+      const cooled = yield* mapErrors(sql.unsafe<{ name: string }>(statement, [...held, channel(schema), wait]))
       for (const { name } of cooled) known.forget(name)
     })
 
@@ -52,18 +52,20 @@ export const make = (
   )
 
   return {
-    onCooling: (ends) =>
+    onCooling: (ends, wait) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         yield* cool(
           statements.coolQueue,
           ends.filter((end) => scopeOf(end) === "queue"),
-          now
+          now,
+          wait
         )
         yield* cool(
           statements.coolKeys,
           ends.filter((end) => scopeOf(end) === "key"),
-          now
+          now,
+          wait
         )
       }),
     // Not `Effect.gen`: see FinalizePg.

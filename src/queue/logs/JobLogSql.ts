@@ -1,4 +1,4 @@
-import { few, hot } from "../../database/Statements.js"
+import { few, hot, lockWait } from "../../database/Statements.js"
 import { keptAttempts } from "./JobLogs.js"
 
 /** What earlier runs of the attempt have logged. The row `l` may be of one of them. */
@@ -22,8 +22,8 @@ export const make = (schema: string) => ({
    * written, and conflicts with no other statement of a job that runs.
    */
   writeLogs: hot(`
-  with held as materialized (
-    select g.* from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::text[]) with ordinality
+  with ${lockWait("$8::text")}, held as materialized (
+    select g.* from lock_wait cross join unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::int[], $5::text[]) with ordinality
       as g(id, lease, attempt, count, lines, place)
     join ${schema}.job j on j.id = g.id and j.lease = g.lease
     where ${few("g.place")} for key share of j

@@ -1,10 +1,10 @@
 import { Effect, Layer } from "effect"
 import { Database } from "../../database/Database.js"
-import { mapErrors } from "../../database/DatabaseError.js"
+import { type DatabaseError, mapErrors } from "../../database/DatabaseError.js"
 import { named } from "../../database/Statements.js"
 import * as SqlArrays from "../SqlArrays.js"
 import * as JobLogSql from "./JobLogSql.js"
-import { defaultBounds, JobLogs, storedLog } from "./JobLogs.js"
+import { type AttemptLog, defaultBounds, JobLogs, storedLog } from "./JobLogs.js"
 
 interface LogRow {
   readonly attempt: number
@@ -12,10 +12,15 @@ interface LogRow {
   readonly lines: string
 }
 
-export const make = ({ direct, schema, sql }: typeof Database.Service): typeof JobLogs.Service => {
+/** `wait` bounds the wait for a locked job; null keeps the setting of the caller's transaction. */
+export interface JobLogsPg extends Pick<typeof JobLogs.Service, "read"> {
+  readonly write: (logs: ReadonlyArray<AttemptLog>, wait: string | null) => Effect.Effect<void, DatabaseError>
+}
+
+export const make = ({ direct, schema, sql }: typeof Database.Service): JobLogsPg => {
   const statements = named("job", JobLogSql.make(schema))
   return {
-    write: (logs) => {
+    write: (logs, wait) => {
       // All logs of a process have the same bounds.
       const { bytes, lines } = logs[0]?.bounds ?? defaultBounds
       return logs.length === 0
@@ -28,7 +33,8 @@ export const make = ({ direct, schema, sql }: typeof Database.Service): typeof J
               SqlArrays.ofPlain(logs.map(({ count }) => count)),
               SqlArrays.ofTexts(logs.map((log) => log.lines.join("\n"))),
               lines,
-              bytes
+              bytes,
+              wait
             ])
           )
     },
@@ -39,4 +45,23 @@ export const make = ({ direct, schema, sql }: typeof Database.Service): typeof J
   }
 }
 
-export const layer: Layer.Layer<JobLogs, never, Database> = Layer.effect(JobLogs, Effect.map(Database, make))
+/** Another transaction has locked one of the jobs. */
+const isLocked = (error: DatabaseError) => error._tag === "DatabaseUnavailable" && error.sqlState === "55P03"
+
+const service = (database: typeof Database.Service): typeof JobLogs.Service => {
+  const { read, write } = make(database)
+  /** Halves a statement of a locked job, so that the logs of the others are stored. */
+  const writeFree = (logs: ReadonlyArray<AttemptLog>): Effect.Effect<void, DatabaseError> =>
+    Effect.catchIf(
+      write(logs, "200ms"),
+      (error) => isLocked(error) && logs.length > 1,
+      () => {
+        const half = logs.length >> 1
+        const first = Effect.exit(writeFree(logs.slice(0, half)))
+        return Effect.flatMap(first, (exit) => Effect.zipRight(writeFree(logs.slice(half)), exit))
+      }
+    )
+  return { read, write: writeFree }
+}
+
+export const layer: Layer.Layer<JobLogs, never, Database> = Layer.effect(JobLogs, Effect.map(Database, service))

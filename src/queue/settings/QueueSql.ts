@@ -1,6 +1,7 @@
 import { Duration } from "effect"
 import * as AdvisoryLock from "../../database/AdvisoryLock.js"
 import { instant, millis, span } from "../../database/SqlInstant.js"
+import { lockWait } from "../../database/Statements.js"
 import { coolDownResetAfter, type QueueRow } from "./QueueRow.js"
 import type { KeyOrder } from "./QueueSettings.js"
 
@@ -107,6 +108,7 @@ export const make = (schema: string) => ({
    * down, another such job neither extends the cool-down nor counts.
    */
   coolQueue: `
+  with ${lockWait("$6::text")}
   update ${schema}.queue q
   set throttled_until = greatest(${instant("$4")} + ${span("asked.after")}, case
       when ${isCooling("$4")} then q.throttled_until
@@ -114,7 +116,7 @@ export const make = (schema: string) => ({
     throttle_attempts = case when ${isCooling("$4")} then q.throttle_attempts
       else least(${attempts("$4")} + asked.silent::int, 1000) end,
     calm_since = case when ${isCooling("$4")} then q.calm_since end
-  from (
+  from lock_wait, (
     select j.queue, max(e.after) as after, max(e.after) is null as silent from ${held(schema)} group by 1
   ) asked
   where q.name = asked.queue
@@ -122,8 +124,8 @@ export const make = (schema: string) => ({
 
   /** The queue's row records that some key is cooling down, so that claims check keys only then. */
   coolKeys: `
-  with asked as (
-    select j.queue, j.key, max(coalesce(e.after, 60000)) as after from ${held(schema)} where j.key is not null group by 1, 2
+  with ${lockWait("$6::text")}, asked as materialized (
+    select j.queue, j.key, max(coalesce(e.after, 60000)) as after from lock_wait, ${held(schema)} where j.key is not null group by 1, 2
   ), cooled as (
     insert into ${schema}.key_turn as t (queue, key, turn, turned_at, taken, cooling_until)
     select queue, key, 1, ${instant("$4")}, '{}', ${instant("$4")} + ${span("after")} from asked order by queue, key
@@ -135,11 +137,14 @@ export const make = (schema: string) => ({
   where q.name = longest.queue
   returning q.name, pg_notify($5, q.name)`,
 
-  /** Starts the calm period at the first success after a cool-down. */
+  /** Starts the calm period at the first success after a cool-down, or at a later one while another session has locked the queue. */
   calm: `
   update ${schema}.queue set calm_since = ${instant("$2")}
-  where name = any($1::text[]) and throttle_attempts > 0 and calm_since is null
-    and coalesce(throttled_until <= ${instant("$2")}, true)`,
+  where name in (
+    select name from ${schema}.queue
+    where name = any($1::text[]) and throttle_attempts > 0 and calm_since is null
+      and coalesce(throttled_until <= ${instant("$2")}, true)
+    order by name for no key update skip locked)`,
 
   /** Deletes the turns of keys without active jobs, in bounded ranges after a given key. */
   purgeTurns: `

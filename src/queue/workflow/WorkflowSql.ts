@@ -1,6 +1,6 @@
 import { erasedKey, subjectKey } from "../../core/Subject.js"
 import { instant, millis } from "../../database/SqlInstant.js"
-import { hot } from "../../database/Statements.js"
+import { hot, lockWait } from "../../database/Statements.js"
 import { workChannel } from "../Wakeups.js"
 import * as ChildrenSql from "./ChildrenSql.js"
 import * as ExecutionListSql from "./ExecutionListSql.js"
@@ -132,11 +132,12 @@ export const make = (schema: string) => ({
    * that is being committed, and a later completion finds the job suspended.
    */
   suspend: hot(`
-  with closed as (
+  with ${lockWait("$16::text")}, closed as (
     delete from ${schema}.lease l where l.id = any($6::uuid[])
       and not exists (select from ${schema}.job j where j.id = any(l.jobs) and j.lease = l.id)
   ), e as materialized (
-    select * from unnest($1::uuid[], $2::uuid[], $3::int[], $4::float8[], $7::text[], $12::boolean[], $13::text[], $14::text[])
+    select e.* from lock_wait
+    cross join unnest($1::uuid[], $2::uuid[], $3::int[], $4::float8[], $7::text[], $12::boolean[], $13::text[], $14::text[])
       as e(id, lease, woken, run_at, error, caught_up, written_by, refused_by)
   ), held as materialized (
     select j.id, j.execution from e cross join lateral (
