@@ -218,8 +218,7 @@ describe("connect({ fleet })", () => {
       const unanswered = shift.job(id).catch(() => {
         isOver = true
       })
-      while (!host.unanswered().includes('"route"'))
-        yield* Effect.promise(() => shift.enqueue(greet, { who: "c" }))
+      while (!host.unanswered().includes('"route"')) yield* Effect.promise(() => shift.enqueue(greet, { who: "c" }))
       expect(isOver).toBe(false)
       yield* Effect.promise(() => shift.close().then(() => unanswered))
     })
