@@ -41,6 +41,24 @@ describe("nightshift fleet move", () => {
     })
   )
 
+  it.scopedLive("says that jobs do not start because their queue stays paused", () =>
+    Effect.gen(function* () {
+      const { call, cell, query } = yield* fleet
+      const main = yield* cell("main")
+      yield* run(() => main.enqueue(greet, { who: "a" }))
+      yield* run(() => main.queues.change("mail", { maxWorkers: 3 }))
+      expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      // As after its retention: nothing tells that the move has paused the queue in main.
+      yield* query("main", "delete from nightshift.audit")
+      const back = yield* call("move", "mail", "--to", "main")
+      expect(yield* query("main", paused)).toEqual([{ paused: true }])
+      expect(back).toMatchObject({ code: 0, stderr: "" })
+      expect(back.stdout).toContain(
+        "mail is paused in main, so its jobs do not start. If that is not intended: nightshift queues resume mail --cell main"
+      )
+    })
+  )
+
   it.scopedLive("says which rate to set in the cells that keep a queue", () =>
     Effect.gen(function* () {
       const { call, cell } = yield* fleet
