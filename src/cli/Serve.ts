@@ -119,22 +119,32 @@ const announce = (started: Started) =>
     yield* Console.log(forPeople ? greeting(started) : greetingLine(started, yield* DateTime.now))
   })
 
+/** One of several services of this process. */
+interface Part {
+  /** Runs in place of the greeting. */
+  readonly announced: Effect.Effect<unknown>
+  /** Which queues it serves, of those of the app. */
+  readonly queuesOf: (ofApp: ReadonlyArray<string>) => ReadonlyArray<string>
+}
+
 const queuesOf = (
   given: ReadonlyArray<string>,
   { handlers, queues, routes }: App.App,
-  declared: Declarations
+  declared: Declarations,
+  part: Part | undefined
 ): ReadonlyArray<string> => {
   if (given.length > 0) return given.filter((name) => name !== noQueues)
   const routed = Object.values(routes).filter((queue) => queue !== null)
   const ofKinds = handlers.map(({ kind }) => kind.queue)
   const pushed = declared.push.flatMap(({ queue }) => queue ?? [])
-  return [...new Set(["default", ...namesOf(queues), ...ofKinds, ...routed, ...pushed, ...botQueuesOf(declared)])]
+  const all = ["default", ...namesOf(queues), ...ofKinds, ...routed, ...pushed, ...botQueuesOf(declared)]
+  return [...new Set(part === undefined ? all : part.queuesOf(all))]
 }
 
 const serverOf = (choice: Exclude<StartedDatabase, { readonly _tag: "None" }>) =>
   choice._tag === "Served" ? ServiceLayer.served(choice.url) : ServiceLayer.embedded(choice.server)
 
-const serveApp = (app: App.App, choice: StartedDatabase, announced: Effect.Effect<unknown> | undefined) =>
+const serveApp = (app: App.App, choice: StartedDatabase, part: Part | undefined) =>
   Effect.gen(function* () {
     const loaded = {
       ...app,
@@ -145,7 +155,7 @@ const serveApp = (app: App.App, choice: StartedDatabase, announced: Effect.Effec
     const database = choice._tag !== "None"
     const declared = yield* BotsFile.load({ database, kinds: new Set(loaded.handlers.map(({ kind }) => kind.name)) })
     const { grace, queues } = yield* WorkerConfig
-    const served = database ? queuesOf(queues, loaded, declared) : []
+    const served = database ? queuesOf(queues, loaded, declared, part) : []
     if (choice._tag === "None") {
       yield* Effect.logWarning("no database: queues, workers and uploads are off; set DATABASE_URL or add --embedded")
     }
@@ -160,7 +170,7 @@ const serveApp = (app: App.App, choice: StartedDatabase, announced: Effect.Effec
       const hasToken = Option.isSome(adminToken) || Option.isSome(viewerToken)
       const made = Option.isSome(configured.adminToken) ? Option.none() : adminToken
       const cell = yield* FleetConfig.settings.cell.config
-      yield* announced ?? announce({ url, choice, declared, served, made, hasToken, cell })
+      yield* part?.announced ?? announce({ url, choice, declared, served, made, hasToken, cell })
       isStarted = true
       // By then, the first requests and the first rounds of the loops have compiled their code.
       yield* Effect.fork(Effect.delay(Effect.sync(CodeCache.save), "3 seconds"))
@@ -176,16 +186,11 @@ const serveApp = (app: App.App, choice: StartedDatabase, announced: Effect.Effec
     )
   })
 
-/**
- * Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. `announced` runs
- * in place of the greeting.
- */
-export const serve = (module: string | undefined, choice: StartedDatabase, announced?: Effect.Effect<unknown>) =>
+/** Serves until interrupted. Then reports not ready, waits for running jobs, and closes layers in reverse order. */
+export const serve = (module: string | undefined, choice: StartedDatabase, part?: Part) =>
   Effect.gen(function* () {
     const app = module === undefined ? App.none : yield* App.load(module)
-    yield* serveApp(app, choice, announced).pipe(
-      app.log === undefined ? identity : Effect.provide(Logging.layerOf(app.log))
-    )
+    yield* serveApp(app, choice, part).pipe(app.log === undefined ? identity : Effect.provide(Logging.layerOf(app.log)))
   }).pipe(
     Effect.provide(
       Layer.mergeAll(ServerConfig.layer, GatewayConfig.layer, WorkerConfig.layer, Lifecycle.layer, Metrics.layer)

@@ -226,14 +226,15 @@ const pods: Layer.Layer<Pods, never, ShareTable | LockTable> = Layer.effect(
         }),
       beatRemote: (workers, liveWithin) =>
         step((clock) => {
-          for (const worker of workers) {
+          const present = workers.filter(({ id, joins }) => joins || pods.has(id))
+          for (const { joins: _, ...worker } of present) {
             pods.set(worker.id, { ...worker, heartbeatAt: clock.unsafeCurrentTimeMillis(), server: undefined })
             ids.add(worker.id)
           }
           const notLive = quiet(liveWithin, clock)
           const live = [...pods.values()].filter(({ draining, id }) => !draining && !notLive.has(id))
           return new Map(
-            workers.map(({ id, queues }) => [
+            present.map(({ id, queues }) => [
               id,
               {
                 shares: new Map(

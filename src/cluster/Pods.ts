@@ -62,7 +62,10 @@ export interface Assignment {
 }
 
 /** A worker outside of the cluster's processes, which sends its heartbeats to one of them. */
-export type RemotePod = PodFacts & PodState
+export interface RemotePod extends PodFacts, PodState {
+  /** Whether it gets a row if it has none. A worker that has left through another process does not. */
+  readonly joins: boolean
+}
 
 /** Ids of remote workers are UUIDs of version 8, derived from a name. Those of processes have version 7. */
 export const isRemote = (id: PodId): boolean => id.charAt(14) === "8"
@@ -100,8 +103,8 @@ export class Pods extends Context.Tag("nightshift/cluster/Pods")<
     ) => Effect.Effect<Assignment, DatabaseError>
 
     /**
-     * Records the heartbeats of remote workers, which have no lock, with one statement. Returns their shares and the number of
-     * pods that serve their queues, like `beat`.
+     * Records the heartbeats of remote workers, which have no lock, with one statement. Returns the shares of those that have a
+     * row, and the number of pods that serve their queues, like `beat`.
      */
     readonly beatRemote: (
       workers: ReadonlyArray<RemotePod>,

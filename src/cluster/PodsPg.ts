@@ -326,19 +326,19 @@ const make = Effect.gen(function* () {
             sql.unsafe<RemoteRow>(statements.beatRemote, [JSON.stringify(given), now, quiet])
           )
           const known = new Set(rows.filter((row) => row.known).map(({ id }) => id))
-          yield* Effect.forEach(
-            workers.filter(({ id }) => !known.has(id)),
-            (worker) => introduce(worker, worker, null, now),
-            { discard: true }
-          )
+          const fresh = workers.filter(({ id, joins }) => joins && !known.has(id))
+          yield* Effect.forEach(fresh, (worker) => introduce(worker, worker, null, now), { discard: true })
+          for (const { id } of fresh) known.add(id)
           return new Map(
-            rows.map(({ id, others, shares }) => [
-              id,
-              {
-                shares: new Map(Object.entries(shares ?? {})),
-                servingPods: new Map(Object.entries(others ?? {}).map(([queue, count]) => [queue, count + 1]))
-              }
-            ])
+            rows
+              .filter(({ id }) => known.has(id))
+              .map(({ id, others, shares }) => [
+                id,
+                {
+                  shares: new Map(Object.entries(shares ?? {})),
+                  servingPods: new Map(Object.entries(others ?? {}).map(([queue, count]) => [queue, count + 1]))
+                }
+              ])
           )
         })
       ),

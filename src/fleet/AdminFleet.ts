@@ -9,6 +9,7 @@ import { JobSearch, maxFound, type QueueCounts, SortRefused } from "../queue/sea
 import { type QueueSettings, Queues } from "../queue/settings/QueueSettings.js"
 import * as RateShare from "../queue/settings/RateShare.js"
 import { type CellServices, Cells, on, onHolder } from "./Cells.js"
+import { CellUnavailable } from "./CellUnavailable.js"
 import { type Cell, cellOfId, cellsOf } from "./Fleet.js"
 import { byCell } from "./QueueFleet.js"
 
@@ -158,8 +159,18 @@ const make = Effect.gen(function* () {
     rate: RateShare.together(queue.rate, cellsOf(fleet, queue.name).length)
   })
 
+  /** Changes a queue in one of its cells after another. An error after the first one does not say that nothing was changed. */
   const ofQueue = <A, E>(name: string, use: (queues: typeof Queues.Service) => Effect.Effect<A, E>) =>
-    Effect.map(inEach(cellsOf(fleet, name), Queues, use), ([first]) => first as A)
+    Effect.map(
+      Effect.forEach(cellsOf(fleet, name), (cell, place) =>
+        Effect.mapError(inEach([cell], Queues, use), (error) =>
+          place > 0 && error instanceof CellUnavailable
+            ? new CellUnavailable(error.cell, { ...error, nothingWritten: false })
+            : error
+        )
+      ),
+      (found) => found[0]?.[0] as A
+    )
 
   const queues = Queues.of({
     declare: (names) =>
@@ -178,8 +189,8 @@ const make = Effect.gen(function* () {
     ),
     get: (name) =>
       Effect.map(
-        ofQueue(name, (port) => port.get(name)),
-        whole
+        inEach(cellsOf(fleet, name).slice(0, 1), Queues, (port) => port.get(name)),
+        ([first]) => whole(first as QueueSettings)
       ),
     change: (name, patch) =>
       Effect.map(

@@ -59,7 +59,7 @@ const retryAfter = 1_000
 const refusedFor = 250
 
 /** Calls of a cell that did not answer wait this many milliseconds for the next attempt, then fail like the last one. */
-const patience = 500
+export const patience = 500
 
 /** Why a cell could not be reached, and until when calls fail at once, by `performance.now()`. */
 interface Outage {

@@ -1,6 +1,6 @@
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
-import { Effect, Option } from "effect"
+import { Effect, identity, Option } from "effect"
 import * as CoalescingCache from "../core/CoalescingCache.js"
 import { InvalidJob } from "../core/InvalidJob.js"
 import { type DatabaseError, mapErrors } from "../database/DatabaseError.js"
@@ -10,7 +10,7 @@ import { OuterTransactionFailed } from "../queue/JobErrors.js"
 import type { NewJob } from "../queue/NewJob.js"
 import type { RunStatement } from "../queue/Queue.js"
 import { type Decide, decide, isRouted, type Route, Routes, routed } from "../queue/settings/Routes.js"
-import { type Cells, identityQuery, on } from "./Cells.js"
+import { type Cells, identityQuery, on, patience } from "./Cells.js"
 import { type Cell, place } from "./Fleet.js"
 
 // Chooses the cell of a job: by its queue, after the routes of all cells, and its key. Checks that a transaction is of that cell.
@@ -43,6 +43,8 @@ export const routesOf = (cells: CellsService): Effect.Effect<FleetRoutes> =>
         // The caller's transaction is of one cell.
         outside(on(cells, cell)(Effect.flatMap(Routes, (routes) => routes.all))).pipe(
           Effect.tap((found) => Effect.sync(() => known.set(cell, found))),
+          // A cell that has fallen silent does not refuse the query. Jobs of all cells wait for it.
+          known.has(cell) ? (read) => Effect.timeout(Effect.disconnect(read), patience) : identity,
           // Without the routes of a cell that is down, its jobs would be stored in the default cell, where no process runs them.
           Effect.orElseSucceed(() => known.get(cell) ?? [])
         ),

@@ -1,4 +1,3 @@
-import { writeFileSync } from "node:fs"
 import { basename } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -204,9 +203,13 @@ describe("nightshift fleet move", () => {
 /** Copies the jobs of a queue to another cell, as a move does. */
 const copyJobs = ({ query }: Effect.Effect.Success<typeof fleet>, from: string, to: string, queue: string) =>
   Effect.gen(function* () {
-    const [row] = yield* query(from, "select json_agg(j)::text as rows from nightshift.job j where queue = $1", [queue])
-    const store = "insert into nightshift.job select r.* from json_populate_recordset(null::nightshift.job, $1::json) r"
-    yield* query(to, store, [row?.rows])
+    const jobs = "select * from nightshift.job where queue = $1"
+    const waits = `select d.* from nightshift.workflow_deferred d join (${jobs}) j on j.dedupe_key = d.execution`
+    for (const [table, rows] of Object.entries({ job: jobs, workflow_deferred: waits })) {
+      const [row] = yield* query(from, `select json_agg(r)::text as rows from (${rows}) r`, [queue])
+      const copied = `json_populate_recordset(null::nightshift.${table}, $1::json)`
+      yield* query(to, `insert into nightshift.${table} select * from ${copied}`, [row?.rows])
+    }
   })
 
 /** `nightshift jobs` in a cell. */
@@ -289,6 +292,27 @@ describe("two commands, or one that was killed", () => {
     })
   )
 
+  it.scopedLive("keep the signals of both cells, also if the move is undone", () =>
+    Effect.forEach(["main", "mail-2"], (to) =>
+      Effect.gen(function* () {
+        const folder = yield* fleet
+        const { call, cell, query } = folder
+        const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
+        yield* run(() => main.start(bill, { id: "one" }))
+        yield* run(() => main.execution(bill, "one").signal("approval", { by: "ada" }))
+        yield* query("main", "update nightshift.job set queue = 'bills>main>mail-2'")
+        yield* copyJobs(folder, "main", "mail-2", "bills>main>mail-2")
+        yield* run(() => target.execution(bill, "one").signal("approval", { by: "bob" }))
+        yield* run(() => main.execution(bill, "one").signal("approval", { by: "cy" }))
+        expect(yield* call("move", "bills", "--to", to)).toMatchObject({ code: 0, stderr: "" })
+        const signals = "select exit::text as exit from nightshift.workflow_deferred order by length(name), name"
+        const names = (yield* query(to, signals)).map(({ exit }) => /ada|bob|cy/.exec(exit)?.[0])
+        expect(names).toEqual(to === "main" ? ["ada", "cy", "bob"] : ["ada", "bob", "cy"])
+        expect(yield* query(to === "main" ? "mail-2" : "main", signals)).toEqual([])
+      })
+    )
+  )
+
   it.scopedLive("do not let a job be deleted in one of the cells that have it", () =>
     Effect.gen(function* () {
       const folder = yield* fleet
@@ -347,40 +371,6 @@ describe("two commands, or one that was killed", () => {
         [{ n: 0, open: 0 }],
         [{ n: 1, open: 1 }]
       ])
-    })
-  )
-})
-
-describe("nightshift fleet move refuses", () => {
-  it.scopedLive("cells that are the same database, and keeps the jobs", () =>
-    Effect.gen(function* () {
-      const { call, cell, file, ids, text, url } = yield* fleet
-      const main = yield* cell("main")
-      const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
-      const twin = new URL(url("main"))
-      twin.searchParams.set("application_name", "twin")
-      writeFileSync(file, text().replace(url("mail-2"), twin.href))
-      for (const to of ["mail-2", "main"])
-        expect(yield* call("move", "mail", "--to", to)).toMatchObject({
-          code: 1,
-          stderr: expect.stringContaining("Cells main and mail-2 are the same database and schema.")
-        })
-      expect(yield* ids("main", "mail")).toEqual([id])
-    })
-  )
-
-  it.scopedLive("webhooks, whose endpoints stay", () =>
-    Effect.gen(function* () {
-      const { call, cell, ids } = yield* fleet
-      const main = yield* cell("main")
-      yield* run(() => main.endpoints.create({ url: "https://customer.example.org/", customer: "acme" }))
-      const [sent] = yield* run(() => main.endpoints.send({ customer: "acme", type: "order.paid" }, { order: "A-17" }))
-      expect(yield* call("move", "webhooks", "--to", "mail")).toMatchObject({
-        code: 1,
-        stderr: expect.stringContaining("1 job of queue webhooks sends a webhook to endpoints, which stay in main.")
-      })
-      expect(yield* call("move", "webhooks", "--to", "main,mail,mail-2")).toMatchObject({ code: 0, stderr: "" })
-      expect(yield* ids("main", "webhooks")).toEqual([sent?.id])
     })
   )
 })

@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { z } from "zod"
@@ -38,6 +39,24 @@ describe("nightshift fleet move", () => {
       yield* run(() => main.queues.resume("mail"))
       expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
       expect(yield* query("mail-2", paused)).toEqual([{ paused: false }])
+    })
+  )
+
+  it.scopedLive("says that jobs do not start because their queue stays paused", () =>
+    Effect.gen(function* () {
+      const { call, cell, query } = yield* fleet
+      const main = yield* cell("main")
+      yield* run(() => main.enqueue(greet, { who: "a" }))
+      yield* run(() => main.queues.change("mail", { maxWorkers: 3 }))
+      expect(yield* call("move", "mail", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
+      // As after its retention: nothing tells that the move has paused the queue in main.
+      yield* query("main", "delete from nightshift.audit")
+      const back = yield* call("move", "mail", "--to", "main")
+      expect(yield* query("main", paused)).toEqual([{ paused: true }])
+      expect(back).toMatchObject({ code: 0, stderr: "" })
+      expect(back.stdout).toContain(
+        "mail is paused in main, so its jobs do not start. If that is not intended: nightshift queues resume mail --cell main"
+      )
     })
   )
 
@@ -101,6 +120,40 @@ describe("nightshift fleet move", () => {
       expect(again.stdout).toContain("sent 1 signal that came to main on to mail")
       yield* run(() => worker(mail, { handlers: [bill], queues: { bills: 5 } }))
       expect(yield* run(() => mail.execution(bill, id).result({ timeout: "30s" }))).toBe("ada")
+    })
+  )
+})
+
+describe("nightshift fleet move refuses", () => {
+  it.scopedLive("cells that are the same database, and keeps the jobs", () =>
+    Effect.gen(function* () {
+      const { call, cell, file, ids, text, url } = yield* fleet
+      const main = yield* cell("main")
+      const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
+      const twin = new URL(url("main"))
+      twin.searchParams.set("application_name", "twin")
+      writeFileSync(file, text().replace(url("mail-2"), twin.href))
+      for (const to of ["mail-2", "main"])
+        expect(yield* call("move", "mail", "--to", to)).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining("Cells main and mail-2 are the same database and schema.")
+        })
+      expect(yield* ids("main", "mail")).toEqual([id])
+    })
+  )
+
+  it.scopedLive("webhooks, whose endpoints stay", () =>
+    Effect.gen(function* () {
+      const { call, cell, ids } = yield* fleet
+      const main = yield* cell("main")
+      yield* run(() => main.endpoints.create({ url: "https://customer.example.org/", customer: "acme" }))
+      const [sent] = yield* run(() => main.endpoints.send({ customer: "acme", type: "order.paid" }, { order: "A-17" }))
+      expect(yield* call("move", "webhooks", "--to", "mail")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("1 job of queue webhooks sends a webhook to endpoints, which stay in main.")
+      })
+      expect(yield* call("move", "webhooks", "--to", "main,mail,mail-2")).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* ids("main", "webhooks")).toEqual([sent?.id])
     })
   )
 })

@@ -69,15 +69,21 @@ const vanishing = (target: Redacted.Redacted) =>
 const silencing = (target: Redacted.Redacted) =>
   Effect.gen(function* () {
     let isSilent = false
+    let unanswered = ""
     const url = yield* LosingProxy.listen(target, (client, server) => {
       client.pipe(server)
+      client.on("data", (bytes: Buffer) => {
+        if (isSilent) unanswered += bytes.toString("latin1")
+      })
       server.on("data", (bytes) => isSilent || client.write(bytes))
     })
     return {
       url: Redacted.value(url),
       silence: () => {
         isSilent = true
-      }
+      },
+      /** What it was sent since. */
+      unanswered: () => unanswered
     }
   })
 
@@ -195,6 +201,26 @@ describe("connect({ fleet })", () => {
       )
       expect(yield* Effect.promise(() => stored)).toMatchObject({ outcome: "enqueued" })
       yield* Effect.promise(() => closed)
+    })
+  )
+
+  it.scopedLive("stores jobs of other cells while a cell whose routes it reads has fallen silent", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const host = yield* silencing(Redacted.make(urls.two))
+      const shift = yield* opened(declared({ ...urls, two: host.url }))
+      const { id } = yield* Effect.promise(() => shift.enqueue(greet, { who: "a" }, { queue: "letters" }))
+      yield* Effect.promise(() => shift.enqueue(greet, { who: "b" }))
+      // Opens the connection that reads the routes.
+      yield* Effect.promise(() => Promise.all([shift.job(id), shift.job(id)]))
+      host.silence()
+      let isOver = false
+      const unanswered = shift.job(id).catch(() => {
+        isOver = true
+      })
+      while (!host.unanswered().includes('"route"')) yield* Effect.promise(() => shift.enqueue(greet, { who: "c" }))
+      expect(isOver).toBe(false)
+      yield* Effect.promise(() => shift.close().then(() => unanswered))
     })
   )
 

@@ -97,6 +97,27 @@ describe("Fleet.layer", () => {
       })
   )
 
+  it.scopedLive("says that a divided queue may have changed if only some of its cells could be changed", () =>
+    Effect.gen(function* () {
+      const urls = yield* databases
+      const server = yield* Scope.make()
+      const { url } = yield* Scope.extend(ShapingProxy.make(Redacted.make(urls.two)), server)
+      yield* Effect.gen(function* () {
+        const queues = yield* Queues
+        const cells = yield* FleetClient.Cells
+        yield* queues.declare(["divided"])
+        yield* Scope.close(server, Exit.void)
+        const error = yield* Effect.flip(queues.change("divided", { maxWorkers: 3 }))
+        expect(error).toMatchObject({ cell: "mail", nothingWritten: false })
+        const { services } = yield* cells.open(cells.fleet.main)
+        expect((yield* Context.get(services, Queues).get("divided")).maxWorkers).toBe(3)
+        // Its settings are those of its first cell.
+        expect((yield* queues.get("divided")).maxWorkers).toBe(3)
+        expect(yield* Effect.flip(queues.change("letters", { maxWorkers: 3 }))).toMatchObject({ nothingWritten: true })
+      }).pipe(Effect.provide(FleetClient.layer(declared({ ...urls, two: Redacted.value(url) }), { pool: 2 })))
+    })
+  )
+
   it.scopedLive("does not try a cell again with every call while its server refuses connections", () =>
     Effect.gen(function* () {
       const urls = yield* databases

@@ -1,7 +1,7 @@
 import * as Http from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Duration, Effect, Exit, Fiber, Layer, Redacted, Schedule, Scope } from "effect"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Redacted, Schedule, Scope } from "effect"
 import * as CellTag from "../../src/core/CellTag.js"
 import type { Cell } from "../../src/fleet/Fleet.js"
 import type { Membership } from "../../src/fleet/FleetConfig.js"
@@ -64,11 +64,11 @@ const service = (name: string, options: Options = {}) =>
   })
 
 /** The address of a server that is no cell. */
-const server = (respond: (response: Http.ServerResponse) => void) =>
+const server = (respond: (response: Http.ServerResponse, url: string) => void) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.async<Http.Server>((resume) => {
-        const server = Http.createServer((_, response) => respond(response))
+        const server = Http.createServer(({ url = "" }, response) => respond(response, url))
         server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
       }),
       (server) =>
@@ -261,7 +261,10 @@ describe("a service of a fleet", () => {
   it.scopedLive("reads no endless response of what is not a cell", () =>
     Effect.gen(function* () {
       const piece = Buffer.alloc(1024 * 1024)
-      const endless = yield* server((response) => {
+      const arrived = yield* Deferred.make<void>()
+      const endless = yield* server((response, url) => {
+        if (url.endsWith("/pods")) return response.end()
+        if (url.endsWith("/slow")) return Deferred.unsafeDone(arrived, Exit.void)
         const send = () => {
           while (!response.destroyed && response.write(piece)) {}
         }
@@ -271,6 +274,10 @@ describe("a service of a fleet", () => {
       const main = yield* service("main", { others: { mail: endless } })
       const refused = yield* main.admin("GET", "/api/v1/cells/mail/jobs")
       expect([refused.status, failureOf(refused).message]).toEqual([502, expect.stringContaining("larger than 64 MiB")])
+      // Requests of others are not refused because of it, as they would be while a cell is down.
+      yield* Effect.fork(main.admin("GET", "/api/v1/cells/mail/slow"))
+      yield* Deferred.await(arrived)
+      expect(yield* main.admin("GET", "/api/v1/cells/mail/pods")).toMatchObject({ status: 200 })
     })
   )
 

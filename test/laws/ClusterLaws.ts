@@ -103,8 +103,8 @@ export const clusterLaws = (
           const [one, two] = [cluster.newPod(), cluster.newPod({ queues: ["mail", "sms"] })]
           const assigned = yield* cluster.pods.beatRemote(
             [
-              { ...one, ...state },
-              { ...two, ...state }
+              { ...one, ...state, joins: true },
+              { ...two, ...state, joins: true }
             ],
             within
           )
@@ -113,7 +113,7 @@ export const clusterLaws = (
           yield* cluster.shares.assign(yield* cluster.newTerm, [{ queue: "mail", pod: two.id, slots: 3 }])
           yield* advance("1 second")
           const served = { ...two, queues: ["mail", "push"], kinds: ["other"] }
-          const later = yield* cluster.pods.beatRemote([{ ...served, ...state }], within)
+          const later = yield* cluster.pods.beatRemote([{ ...served, ...state, joins: false }], within)
           expect(later.get(two.id)).toEqual({
             shares: new Map([["mail", 3]]),
             servingPods: new Map([
@@ -126,6 +126,13 @@ export const clusterLaws = (
           yield* cluster.pods.leave(one.id)
           yield* cluster.pods.leave(two.id)
           expect(yield* cluster.liveIds).toEqual([process.id])
+          // A process that has not heard that a worker has left does not bring it back.
+          const left = [
+            { ...one, ...state, joins: false },
+            { ...two, ...state, joins: true }
+          ]
+          expect([...(yield* cluster.pods.beatRemote(left, within)).keys()]).toEqual([two.id])
+          expect(yield* cluster.liveIds).toEqual([process.id, two.id].sort())
         })
     )
 

@@ -20,10 +20,11 @@ describe("nightshift serve --fleet", () => {
       const cwd = yield* Nightshift.folder
       writeFileSync(
         join(cwd, "fleet.yaml"),
-        "{ cells: { main: {}, mail: {} }, queues: { letters: mail }, default: main }\n"
+        "{ cells: { main: {}, mail: {} }, queues: { letters: mail, both: { cells: [main, mail], by: key } }, default: main }\n"
       )
+      writeFileSync(join(cwd, "app.mjs"), 'export const queues = ["letters", "own"]\nexport const handlers = []\n')
       const env = { NIGHTSHIFT_ADMIN_TOKEN: "sesame", SHUTDOWN_GRACE: "1s" }
-      const running = yield* Nightshift.start(["serve", "--fleet", "--port", "0"], { cwd, env })
+      const running = yield* Nightshift.start(["serve", "--fleet", "--app", "./app.mjs", "--port", "0"], { cwd, env })
       const [text] = yield* Effect.orDie(running.said(/is up with 2 cells[\s\S]*Stop it with Ctrl-C/))
       const [, main = "", mail = ""] = /main +(http:\S+)\/ui\/[\s\S]*mail +(http:\S+)\/ui\//.exec(text) ?? []
       const headers = { authorization: "Bearer sesame" }
@@ -36,6 +37,20 @@ describe("nightshift serve --fleet", () => {
       expect(cells.map(({ failure, name }) => [name, failure])).toEqual([
         ["main", null],
         ["mail", null]
+      ])
+
+      const served = yield* Effect.promise(() =>
+        Promise.all(
+          [main, mail].map(async (url) => {
+            const response = await fetch(`${url}/api/v1/pods`, { headers })
+            const { pods } = (await response.json()) as { pods: ReadonlyArray<{ queues: ReadonlyArray<string> }> }
+            return pods.flatMap(({ queues }) => queues).toSorted()
+          })
+        )
+      )
+      expect(served).toEqual([
+        ["both", "default", "own"],
+        ["both", "letters"]
       ])
 
       // Commands use the file that it wrote, and mail serves its queue.

@@ -250,6 +250,21 @@ describe("remote workers", () => {
     }).pipe(Effect.provide(base))
   )
 
+  it.scoped("leave through any process, and come back if they claim again", () =>
+    Effect.gen(function* () {
+      const service = Effect.map(Layer.build(RemoteWorkers.layer), Context.get(RemoteWorkers))
+      const [first, second] = yield* Effect.all([service, service])
+      const claim = (through: typeof second) => Effect.provideService(poll("w", 0), RemoteWorkers, through)
+      yield* claim(first)
+      yield* claim(second)
+      expect(yield* passes(10, claim(second))).toEqual([podIdOf(about("w"))])
+      yield* claim(second)
+      yield* first.leave(about("w"))
+      expect(yield* passes(20, Effect.void)).toEqual([])
+      expect(yield* passes(20, claim(second))).toEqual([podIdOf(about("w"))])
+    }).pipe(Effect.provide(base))
+  )
+
   it.scoped("may list their kinds and queues in any order", () =>
     Effect.gen(function* () {
       yield* enqueue(4, "q", "a")

@@ -12,7 +12,6 @@ import type { Cell, Fleet } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
 import * as AdminToken from "../../http/access/AdminToken.js"
 import * as ServerConfig from "../../http/ServerConfig.js"
-import { noQueues } from "../../worker/WorkerConfig.js"
 import type * as Environment from "../Environment.js"
 import * as Serve from "../Serve.js"
 import * as Settings from "../Settings.js"
@@ -71,11 +70,13 @@ Stop it with Ctrl-C.
 `
 }
 
-/** Queues that a cell serves. The default cell has those of the app. */
-const queuesOf = ({ main, queues }: Fleet, cell: Cell): string | undefined => {
-  const own = [...queues].flatMap(([queue, cells]) => (cells.some(({ name }) => name === cell.name) ? [queue] : []))
-  return cell.name === main.name ? undefined : own.join(",") || noQueues
-}
+/** Queues that a cell serves: those that the list places there, and in the default cell those of the app that it does not list. */
+const queuesOf =
+  ({ main, queues }: Fleet, cell: Cell) =>
+  (ofApp: ReadonlyArray<string>): ReadonlyArray<string> => {
+    const own = [...queues].flatMap(([queue, cells]) => (cells.some(({ name }) => name === cell.name) ? [queue] : []))
+    return cell.name === main.name ? [...own, ...ofApp.filter((queue) => !queues.has(queue))] : own
+  }
 
 /** Starts all cells, greets when all of them are up, and serves until interrupted. */
 export const serve = (module: string | undefined, flags: Environment.Texts) =>
@@ -109,13 +110,18 @@ export const serve = (module: string | undefined, flags: Environment.Texts) =>
     }
     const ups = yield* Effect.forEach(cells, () => Deferred.make<void>())
     const serveCell = (cell: Placed, up: Deferred.Deferred<void>) =>
-      Serve.serve(module, { _tag: "Served", url: cell.database }, Deferred.succeed(up, undefined)).pipe(
+      Serve.serve(
+        module,
+        { _tag: "Served", url: cell.database },
+        { announced: Deferred.succeed(up, undefined), queuesOf: queuesOf(fleet, cell) }
+      ).pipe(
         Effect.annotateLogs("cell", cell.name),
         Settings.configuredService({
           ...shared,
           NIGHTSHIFT_CELL: cell.name,
           PORT: String(cell.port),
-          NIGHTSHIFT_QUEUES: queuesOf(fleet, cell)
+          // What the environment says is for the default cell.
+          NIGHTSHIFT_QUEUES: cell.name === fleet.main.name ? undefined : ""
         })
       )
     const greet = Effect.zipRight(Effect.forEach(ups, Deferred.await), Console.log(greeting(cells, made, file)))

@@ -88,12 +88,13 @@ const pausedBy = (cell: OpenCell, queue: string) =>
     return last.reason === reasonOf ? "move" : "kept"
   })
 
-/** Resumes a queue that a move has paused. One that an operator has paused stays so. Returns whether it was resumed. */
+/** Resumes a queue that a move has paused. One that an operator has paused stays so. Undefined if it was not paused. */
 export const resume = (cell: OpenCell, queue: string) =>
   Effect.gen(function* () {
-    if ((yield* pausedBy(cell, queue)) !== "move") return false
+    const by = yield* pausedBy(cell, queue)
+    if (by !== "move") return by === undefined ? undefined : "still paused"
     yield* inCell(cell, changed(queue, { paused: false }, reasonOf))
-    return true
+    return "resumed"
   })
 
 /**

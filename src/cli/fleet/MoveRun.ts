@@ -335,8 +335,15 @@ export const move = (run: Run) =>
     yield* verify(run)
     yield* sendStray(run)
     for (const queue of run.placement.queues)
-      for (const cell of MovePlan.cellsFor(run.placement, queue))
-        if (yield* MoveCells.resume(yield* run.open(cell), queue)) yield* run.say(`resumed ${queue} in ${cell.name}`)
+      for (const cell of MovePlan.cellsFor(run.placement, queue)) {
+        const became = yield* MoveCells.resume(yield* run.open(cell), queue)
+        if (became === "resumed") yield* run.say(`resumed ${queue} in ${cell.name}`)
+        // A pause of an earlier move looks like one of an operator once the audit log has lost it.
+        if (became === "still paused")
+          yield* run.say(
+            `${queue} is paused in ${cell.name}, so its jobs do not start. If that is not intended: nightshift queues resume ${queue} --cell ${cell.name}`
+          )
+      }
     yield* nameSources(run)
     return released
   })

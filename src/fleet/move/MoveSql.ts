@@ -208,6 +208,19 @@ export const make = (schema: string) => ({
     completed_at = excluded.completed_at, signal = excluded.signal, value_id = excluded.value_id
     where d.completed_at is null`,
 
+  /** Waits of copies of the jobs `$1` that an interrupted move has left in queue `$2`. */
+  copiedWaits: `
+  select json_agg(d)::text as rows from ${schema}.workflow_deferred d where d.execution = any(array(
+    select dedupe_key from ${schema}.job where id = any($1::uuid[]) and queue = $2 and woken is not null))`,
+  /** Signals among dumped waits that this cell does not have: both cells have received some since a copy was made. */
+  unknownSignals: `
+  with taken as (
+    select d.* from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) d where ${stray} and not exists (
+      select from ${schema}.workflow_deferred o
+      where o.execution = d.execution and o.kind = d.kind and o.name = d.name and o.completed_at = d.completed_at)
+  )
+  ${sendable}`,
+
   /** Takes signals out that came here before their executions `$1`. */
   takeEarly: `
   with taken as (delete from ${schema}.workflow_deferred d where d.execution = any($1::text[]) and d.early and ${stray} returning *)

@@ -192,6 +192,12 @@ const send = (side: Side, found: Sendable) =>
     return (yield* first<{ sent: number }>(sql.send, values)).sent
   })
 
+/** Sends those signals among dumped waits that the cell does not have. */
+const sendUnknown = (side: Side, waits: string) => {
+  const { first, sql } = on(side)
+  return Effect.flatMap(first<Sendable>(sql.unknownSignals, [waits]), (found) => send(side, found))
+}
+
 /** Copies jobs that `locked` lists, with all that belongs to them. */
 const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, taken: ReadonlySet<string | null>) =>
   Effect.gen(function* () {
@@ -225,7 +231,11 @@ const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, t
           if (name === "job")
             count = (yield* target.first<{ jobs: number }>(target.sql.storeJobs, [rows, JSON.stringify(changes), held]))
               .jobs
-          else yield* target.rows(target.sql.store[name] ?? target.sql.storeWaits, [rows])
+          else if (name !== "workflow_deferred") yield* target.rows(target.sql.store[name] ?? "", [rows])
+          else {
+            yield* target.rows(target.sql.storeWaits, [rows])
+            yield* sendUnknown(to, rows)
+          }
         }
         yield* send(to, early)
         return count
@@ -329,6 +339,11 @@ export const back = (from: Side, to: Side, way: Way) =>
     for (;;) {
       const next = yield* source.rows<{ id: JobId }>(source.sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
       if (next.length === 0) return
+      const waits = yield* target.first<{ rows: string | null }>(target.sql.copiedWaits, [
+        uuids(next.map(({ id }) => id)),
+        held
+      ])
+      if (waits.rows !== null) yield* source.durably(sendUnknown(from, waits.rows))
       yield* source.durably(
         Effect.gen(function* () {
           // Another command may be moving them: without the locks, this one would delete copies whose jobs it has deleted here.

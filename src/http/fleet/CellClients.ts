@@ -130,6 +130,7 @@ const makeClient = (
       const now = yield* Clock.currentTimeMillis
       if (down !== undefined && (open > 0 || now - triedAt < retryAfter)) return yield* failed(down)
       if (open >= maxOpen) return yield* failed(`${maxOpen} requests are waiting for it already`)
+      let hasResponded = false
       const send = async (signal: AbortSignal): Promise<Response | CellResponse> => {
         const response = await fetch(url, {
           method,
@@ -138,6 +139,8 @@ const makeClient = (
           signal,
           ...(body === undefined ? {} : { body })
         })
+        hasResponded = true
+        down = undefined
         if (refusalOf(response) !== undefined) {
           await response.body?.cancel()
           return response
@@ -164,16 +167,12 @@ const makeClient = (
       )
       const request = Effect.tryPromise({ try: send, catch: (error) => failed(causeOf(error), true) }).pipe(
         Effect.raceFirst(watch),
-        Effect.tapBoth({
-          onFailure: ({ reason }) =>
-            Effect.sync(() => {
-              down = reason
-            }),
-          onSuccess: () =>
-            Effect.sync(() => {
-              down = undefined
-            })
-        })
+        Effect.tapError(({ reason }) =>
+          Effect.sync(() => {
+            // A response that broke off says nothing about the cell: others may be smaller.
+            if (!hasResponded) down = reason
+          })
+        )
       )
       const answer = yield* Effect.acquireUseRelease(
         Effect.sync(() => {

@@ -61,6 +61,8 @@ export class RemoteWorker {
   polls = 0
   /** When its last request arrived, on the monotonic clock. */
   seenAt = 0
+  /** When its row was first found missing, on the same clock: it has left through another process, unless it goes on. */
+  missedAt = Number.POSITIVE_INFINITY
   /** Counts claims, so that each begins with another queue. */
   turn = 0
   /** Jobs that this process has claimed for the worker and that may not have ended. */
@@ -157,8 +159,9 @@ const make = Effect.gen(function* () {
     return assignment.shares.get(name) ?? Math.ceil(maxWorkers / (assignment.servingPods.get(name) ?? 1))
   }
 
-  const rowOf = (worker: RemoteWorker): RemotePod => ({
+  const rowOf = (worker: RemoteWorker, joins: boolean): RemotePod => ({
     ...worker.facts,
+    joins,
     draining: false,
     slots:
       worker.stored ??
@@ -168,9 +171,19 @@ const make = Effect.gen(function* () {
       })
   })
 
-  const beat = (all: ReadonlyArray<RemoteWorker>) =>
-    Effect.map(pods.beatRemote(all.map(rowOf), lease), (assigned) => {
-      for (const worker of all) worker.assignment = assigned.get(worker.facts.id) ?? worker.assignment
+  const goesOn = ({ missedAt, polls, seenAt }: RemoteWorker) =>
+    Number.isFinite(missedAt) && (polls > 0 || seenAt > missedAt)
+
+  const beat = (all: ReadonlyArray<RemoteWorker>, joins: (worker: RemoteWorker) => boolean) =>
+    Effect.gen(function* () {
+      const now = yield* steadyNow
+      const rows = all.map((worker) => rowOf(worker, joins(worker)))
+      const assigned = yield* pods.beatRemote(rows, lease)
+      for (const worker of all) {
+        const found = assigned.get(worker.facts.id)
+        worker.missedAt = found === undefined ? Math.min(worker.missedAt, now) : Number.POSITIVE_INFINITY
+        worker.assignment = found ?? worker.assignment
+      }
     })
 
   /** Kinds that only remote workers serve, so that jobs of them can be enqueued by name. */
@@ -193,7 +206,10 @@ const make = Effect.gen(function* () {
       yield* queues.declare([...new Set(all.flatMap(({ serves }) => serves.queues))])
       yield* register(all.map(({ serves }) => serves))
       yield* readSettings
-      yield* beat(all.map(({ worker }) => worker))
+      yield* beat(
+        all.map(({ worker }) => worker),
+        () => true
+      )
       yield* hints.publish(podsTopic, "all")
       latch.open()
       return all.map(() => Exit.void)
@@ -288,7 +304,10 @@ const make = Effect.gen(function* () {
     if (workers.size === 0) latch.close()
     else {
       yield* readSettings
-      yield* beat([...workers.values()].map(({ worker }) => worker))
+      yield* beat(
+        [...workers.values()].map(({ worker }) => worker),
+        goesOn
+      )
     }
     return {}
   })
