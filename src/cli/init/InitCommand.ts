@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs"
+import { closeSync, existsSync, mkdirSync, openSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { Console, Effect, Schema } from "effect"
 import * as Package from "../../database/Package.js"
@@ -27,11 +27,18 @@ class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
   }
 }
 
+/** Creates a folder and those above it. The option `recursive` of mkdir never returns where the kernel refuses folders, as in /proc. */
+const makeFolder = (path: string): void => {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return
+  makeFolder(dirname(path))
+  mkdirSync(path)
+}
+
 /** Creates the file, which is among `created` from then on. */
 const writeNew = (path: string, text: string, created: Array<string>) =>
   Effect.try({
     try: () => {
-      mkdirSync(dirname(path), { recursive: true })
+      makeFolder(dirname(path))
       // wx: fails if another program has created the file since the check.
       const file = openSync(path, "wx")
       created.push(path)
