@@ -8,6 +8,7 @@ import { Clock, Duration, Effect, type Layer, Predicate, Runtime, type Schema } 
 import * as CoalescingCache from "../../core/CoalescingCache.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import * as Outcome from "../../core/Outcome.js"
+import { plainNameRule } from "../../core/Storable.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Kinds, type RegisteredKind } from "../../queue/Kinds.js"
 import { isQueueName } from "../../queue/NewJob.js"
@@ -94,7 +95,7 @@ const queuesOf = ({ kinds: names = [], queues: given }: WorkSchemas.ClaimRequest
     }
     const bad = queues.findIndex((name) => !isQueueName(name))
     if (bad >= 0) {
-      const message = `queues[${bad}] must be 1 to 64 letters, digits, _, . or -.`
+      const message = `queues[${bad}] ${plainNameRule}.`
       return yield* new BadRequest({ message, field: `queues[${bad}]` })
     }
     const { queues: allowed } = yield* Caller
