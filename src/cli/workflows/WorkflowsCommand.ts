@@ -50,15 +50,17 @@ const list = QueueCommand.make({
   run: ({ cursor, json, limit, prefix, roots, since, state, tag, until, workflow }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
-      const { executions, next } = yield* workflows.list(
-        { workflow, state, prefix, tag, since, until, roots },
-        { limit, before: cursor }
-      )
+      const filter = { workflow, state, prefix, tag, since, until }
+      const { executions, next } = yield* workflows.list({ ...filter, roots }, { limit, before: cursor })
       if (json) {
         const shown = executions.map(ExecutionView.ofSummary)
         return yield* printJson({ executions: shown, next: next ?? null })
       }
-      if (executions.length === 0) return yield* Console.log("No executions match this filter.")
+      const isFiltered = roots || Object.values(filter).some((value) => value !== undefined)
+      const none = isFiltered
+        ? "No executions match this filter."
+        : "No executions yet. Start one with `nightshift workflows start`."
+      if (executions.length === 0) return yield* Console.log(none)
       const now = yield* Clock.currentTimeMillis
       const heading = ["EXECUTION", "STATE", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
       yield* printText(table(heading, executions.map(rowOf(now))))
