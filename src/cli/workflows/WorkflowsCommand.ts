@@ -13,7 +13,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { print, printJson, printText, table } from "../Terminal.js"
+import { counted, print, printJson, printText, table } from "../Terminal.js"
 import { details, rowOf, tagText } from "./ExecutionText.js"
 import { stream } from "./StreamCommand.js"
 
@@ -184,7 +184,7 @@ const cancel = QueueCommand.make({
       const { cancelled } = yield* workflows
         .cancel(execution, { now })
         .pipe(audited("workflow.cancel", execution, ({ cancelled }) => ({ after: { now, cancelled } })))
-      const children = cancelled > 1 ? ` and ${cancelled - 1} children` : ""
+      const children = cancelled > 1 ? ` and ${counted(cancelled - 1, "child", "children")}` : ""
       const message = now
         ? `ended ${execution}${children}; its steps were not undone`
         : `cancelling ${execution}${children}`
