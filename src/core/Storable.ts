@@ -46,7 +46,7 @@ const pathDots = /^\.{1,2}$/
 export const isPlainName = (name: string): boolean =>
   typeof name === "string" && /^[A-Za-z0-9_.-]{1,64}$/.test(name) && !pathDots.test(name)
 
-export const plainNames = "1 to 64 letters, digits, _, . or -, but not . or .."
+export const plainNames = '1 to 64 letters, digits, _, . or -, but not "." or ".."'
 export const plainNameRule = `must be ${plainNames}`
 
 /** Half a surrogate pair, which UTF-8 cannot encode. */
@@ -68,7 +68,7 @@ export const faultOfText = (text: string, maxCharacters: number): string | undef
 
 /** Returns why the name of a kind is invalid, or undefined. */
 export const faultOfKind = (name: string): string | undefined =>
-  faultOfText(name, limits.nameCharacters) ?? (pathDots.test(name) ? "must not be . or .." : undefined)
+  faultOfText(name, limits.nameCharacters) ?? (pathDots.test(name) ? 'must not be "." or ".."' : undefined)
 
 export const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
   Number.isInteger(value) && value >= min && value <= max

@@ -117,7 +117,7 @@ describe("nightshift config", () => {
         [{ QUEUE_STALE_AFTER: "5s" }, "QUEUE_STALE_AFTER: expected at least 3 times QUEUE_HEARTBEAT (10s), got 5s"],
         [
           { NIGHTSHIFT_QUEUES: "mail,big files" },
-          'NIGHTSHIFT_QUEUES: expected names of 1 to 64 letters, digits, _, . or -, but not . or .., got "mail,big files"'
+          'NIGHTSHIFT_QUEUES: expected names of 1 to 64 letters, digits, _, . or -, but not "." or "..", got "mail,big files"'
         ]
       ]
       for (const [env, text] of texts) {
