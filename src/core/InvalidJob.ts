@@ -11,7 +11,7 @@ export const jobPrefix = ({
 }): string => (jobs === 1 ? "" : `Job ${index}: `)
 
 /** A job was rejected because of the named field. No job of the request was stored. */
-export class InvalidJob extends Expected<InvalidJob>(400)("InvalidJob", {
+export class InvalidJob extends Expected<InvalidJob>(400, { exit: 2 })("InvalidJob", {
   /** Index of the job in the request, starting at 0. */
   index: Schema.Int,
   /** Number of jobs in the request. [1] */

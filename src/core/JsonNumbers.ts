@@ -113,10 +113,17 @@ export const reasonInFilter = ({ text }: LostNumber): string =>
     ? `contains ${shown(text)}, which PostgreSQL stores as 0. Use 0`
     : `contains ${shown(text)}, which a 64-bit float cannot hold. Use another field or a smaller number`
 
-/** The reason for the rejection of a value to store. The caller puts the field's name in front. */
-export const reasonOf = ({ text }: LostNumber): string => {
-  if (negativeZero.test(text)) return `is ${shown(text)}, which would be stored as 0: send 0, or a string`
+const problemOf = (text: string): string => {
+  if (negativeZero.test(text)) return `is ${shown(text)}, which would be stored as 0`
   const value = Number(text)
   const effect = Number.isFinite(value) ? `it would arrive as ${value}` : "it is out of range"
-  return `is ${shown(text)}, which a 64-bit float cannot hold (${effect}): send it as a string`
+  return `is ${shown(text)}, which a 64-bit float cannot hold (${effect})`
 }
+
+/** The reason for the rejection of a value to store. The caller puts the field's name in front. */
+export const reasonOf = ({ text }: LostNumber): string =>
+  `${problemOf(text)}: send ${negativeZero.test(text) ? "0, or" : "it as"} a string`
+
+/** Like `reasonOf`, for JSON that a person writes in a shell, which removes plain quotes. */
+export const reasonInShell = ({ text }: LostNumber): string =>
+  `${problemOf(text)}: write ${negativeZero.test(text) ? "0" : `the JSON string '"${shown(text)}"'`}`

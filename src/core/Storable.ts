@@ -39,10 +39,15 @@ export const shown = (value: unknown): string => {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }
 
-/** Whether the text is a valid name for a queue or a schedule. Programs in JavaScript may pass other values. */
-export const isPlainName = (name: string): boolean => typeof name === "string" && /^[A-Za-z0-9_.-]{1,64}$/.test(name)
+/** In a path, browsers and HTTP clients remove these names, even if they are encoded. */
+const pathDots = /^\.{1,2}$/
 
-export const plainNameRule = "must be 1 to 64 letters, digits, _, . or -"
+/** Whether the text is a valid name for a queue or a schedule. Programs in JavaScript may pass other values. */
+export const isPlainName = (name: string): boolean =>
+  typeof name === "string" && /^[A-Za-z0-9_.-]{1,64}$/.test(name) && !pathDots.test(name)
+
+export const plainNames = '1 to 64 letters, digits, _, . or -, but not "." or ".."'
+export const plainNameRule = `must be ${plainNames}`
 
 /** Half a surrogate pair, which UTF-8 cannot encode. */
 const loneSurrogate = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/
@@ -60,6 +65,10 @@ export const faultOfText = (text: string, maxCharacters: number): string | undef
   if (text.length > maxCharacters) return `must be at most ${maxCharacters} characters long`
   return isUnstorable(text) ? "must not contain NUL characters or unpaired surrogates" : undefined
 }
+
+/** Returns why the name of a kind is invalid, or undefined. */
+export const faultOfKind = (name: string): string | undefined =>
+  faultOfText(name, limits.nameCharacters) ?? (pathDots.test(name) ? 'must not be "." or ".."' : undefined)
 
 export const faultOfWhole = (value: number, min: number, max: number): string | undefined =>
   Number.isInteger(value) && value >= min && value <= max

@@ -1,6 +1,7 @@
 import { Either, Predicate, Redacted } from "effect"
 import * as CellTag from "../core/CellTag.js"
 import * as HttpUrl from "../core/HttpUrl.js"
+import { plainNames } from "../core/Storable.js"
 import { schemaFault } from "../database/DatabaseConfig.js"
 import * as DatabaseUrl from "../database/DatabaseUrl.js"
 import { type FileFields, FileProblems, isSlug, type Read, shown, slugRule } from "../gateway/config/FileFields.js"
@@ -113,7 +114,7 @@ const readQueue = (
   problems: FileProblems
 ): ReadonlyArray<ReadCell> => {
   const path = `queues.${name}`
-  if (!isQueueName(name)) problems.add(path, "is not a queue name: use 1 to 64 letters, digits, _, . or -")
+  if (!isQueueName(name)) problems.add(path, `is not a queue name: use ${plainNames}`)
   const cellOf = (given: unknown, at: string) => {
     const cell = typeof given === "string" ? cells.get(given) : undefined
     if (cell === undefined) problems.unknownWord(at, "the name of a cell", given, cells.keys())

@@ -167,7 +167,7 @@ export class ResultTimeout extends Expected<ResultTimeout>(408)("ResultTimeout",
 export const forceAdvice = 'store the job anyway with "force": true'
 
 /** No process has registered a kind of this name. Start one with a handler for it, or check the spelling. */
-export class UnknownKind extends Expected<UnknownKind>(422, { field: "kind" })("UnknownKind", {
+export class UnknownKind extends Expected<UnknownKind>(422, { field: "kind", exit: 2 })("UnknownKind", {
   /** Name that no process has registered. */
   kind: Schema.String,
   /** A registered kind of a similar name. */

@@ -3,7 +3,7 @@ import { instant, micros, millis } from "../database/SqlInstant.js"
 import { few, hot, lockWait, opaque } from "../database/Statements.js"
 import * as InsertSql from "./enqueue/InsertSql.js"
 import * as FollowUpSql from "./FollowUpSql.js"
-import { resultColumn } from "./StoredJobRow.js"
+import { progressColumn, resultColumn } from "./StoredJobRow.js"
 import { columns as queueColumns } from "./settings/QueueSql.js"
 import { isLinked } from "./workflow/JournalSql.js"
 import * as WorkflowSql from "./workflow/WorkflowSql.js"
@@ -130,7 +130,7 @@ const recover = (schema: string, stuck: string) => `
   union all select queue, kind, 'no follow-up', count(*)::int, array_agg(id) from ${FollowUpSql.unsound("ended")} group by 1, 2`
 
 export const storedColumns = `j.id, j.queue, j.kind, j.version, j.payload, j.key, j.status, j.priority, j.attempt,
-  j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, ${resultColumn}, j.progress, j.last_error,
+  j.max_attempts, j.crash_count, j.dedupe_key, j.dedupe_scope, j.pod_id, j.on_dead, ${resultColumn}, ${progressColumn}, j.last_error,
   j.history, j.dead_reason, j.meta, j.batch_id, j.woken, j.is_child, ${millis("j.run_at")} as run_at, ${millis("j.created_at")} as created_at,
   ${millis("j.updated_at")} as updated_at, ${millis("j.started_at")} as started_at,
   ${millis("j.heartbeat_at")} as heartbeat_at, ${millis("j.finished_at")} as finished_at,

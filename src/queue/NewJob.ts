@@ -4,6 +4,7 @@ import { type BatchId, type IdGenerator, isId, type JobId } from "../core/Ids.js
 import { InvalidJob } from "../core/InvalidJob.js"
 import {
   faultOfInstant,
+  faultOfKind,
   faultOfText,
   faultOfWait,
   faultOfWhole,
@@ -146,7 +147,7 @@ const faultOfExecution = (dedupe: Dedupe | undefined): string | undefined =>
 /** Returns the first invalid field. Builds no list, because a bulk enqueue calls this a thousand times. */
 export const faultOfFields = (job: NewJob): Fault | undefined =>
   at("id", job.id === undefined || isId(job.id) ? undefined : "must be a lower-case UUID") ??
-  at("kind", faultOfText(job.kind, limits.nameCharacters)) ??
+  at("kind", faultOfKind(job.kind)) ??
   at("queue", isPlainName(job.queue) ? undefined : plainNameRule) ??
   at("version", faultOfWhole(job.version, 1, 2_147_483_647)) ??
   at("attempts", faultOfWhole(job.attempts, 1, limits.attempts)) ??
@@ -167,7 +168,7 @@ export const faultOfFollowUp = (followUp: FollowUp, field = "onDead"): Fault | u
   if (typeof followUp !== "object" || followUp === null)
     return [field, `must be otherJob.followUp(…), got ${shown(followUp)}`]
   const fault =
-    at("kind", faultOfText(followUp.kind, limits.nameCharacters)) ??
+    at("kind", faultOfKind(followUp.kind)) ??
     at("queue", isPlainName(followUp.queue) ? undefined : plainNameRule) ??
     at("version", faultOfWhole(followUp.version, 1, 2_147_483_647)) ??
     at("attempts", faultOfWhole(followUp.attempts, 1, limits.attempts)) ??

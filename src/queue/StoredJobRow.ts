@@ -12,8 +12,11 @@ import {
   stateOf
 } from "../core/StoredJob.js"
 
-/** The column `result`, in a list: the driver reads the null of SQL, which is no result, like that of JSON. */
-export const resultColumn = "case when j.result is not null then jsonb_build_array(j.result) end as result"
+/** A JSON column in a list: the driver reads the null of SQL, which is no value, like that of JSON. */
+const inList = (column: string) =>
+  `case when j.${column} is not null then jsonb_build_array(j.${column}) end as ${column}`
+export const resultColumn = inList("result")
+export const progressColumn = inList("progress")
 
 export interface StoredJobRow {
   readonly id: JobId
@@ -32,7 +35,7 @@ export interface StoredJobRow {
   readonly pod_id: string | null
   readonly on_dead: unknown
   readonly result: readonly [unknown] | null
-  readonly progress: unknown
+  readonly progress: readonly [unknown] | null
   readonly last_error: string | null
   readonly history: unknown
   readonly dead_reason: DeadReason | null
@@ -88,7 +91,7 @@ export const toStoredJob = (row: StoredJobRow, now: number): StoredJob => {
     cancelRequestedAt: instant(row.cancel_requested_at),
     onDead: followUpOf(row.on_dead),
     result: row.result?.[0],
-    progress: row.progress ?? undefined,
+    progress: row.progress?.[0],
     lastError,
     history: row.history === null ? [] : decodeHistory(row.history),
     reason,

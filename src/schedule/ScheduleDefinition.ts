@@ -35,7 +35,7 @@ const faultOf = (definition: ScheduleDefinition): Fault | undefined => {
   const { kind, attempts, cron, missed, name, overlap, paused, payload, queue, subject, timezone } = definition
   return (
     at("name", Storable.isPlainName(name) ? undefined : Storable.plainNameRule) ??
-    at("kind", Storable.faultOfText(kind, limits.nameCharacters)) ??
+    at("kind", Storable.faultOfKind(kind)) ??
     at("queue", queue === undefined || Storable.isPlainName(queue) ? undefined : Storable.plainNameRule) ??
     at("attempts", attempts === undefined ? undefined : Storable.faultOfWhole(attempts, 1, limits.attempts)) ??
     at("subject", subject === undefined ? undefined : faultOfSubject(subject)) ??

@@ -5,6 +5,7 @@ import type { Shares } from "../cluster/Shares.js"
 import { Boot } from "../core/Boot.js"
 import type { PodId } from "../core/Ids.js"
 import type { PodLoops } from "../core/Loop.js"
+import { plainNameRule } from "../core/Storable.js"
 import { patiently } from "../database/Database.js"
 import type { DatabaseError } from "../database/DatabaseError.js"
 import type { Hints } from "../database/Hints.js"
@@ -58,7 +59,7 @@ export class NoQueues extends Schema.TaggedError<NoQueues>()("NoQueues", {}) {
 
 export class BadQueueName extends Schema.TaggedError<BadQueueName>()("BadQueueName", { name: Schema.String }) {
   override get message(): string {
-    return `"${this.name}" is not a valid queue name: names must be 1 to 64 letters, digits, _, . or -.`
+    return `"${this.name}" is not a valid queue name: names ${plainNameRule}.`
   }
 }
 

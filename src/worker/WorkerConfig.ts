@@ -1,7 +1,7 @@
 import { Context, type Duration, Either, Layer } from "effect"
 import type { ConfigError } from "effect/ConfigError"
 import * as Setting from "../core/Setting.js"
-import { isPlainName } from "../core/Storable.js"
+import { isPlainName, plainNames } from "../core/Storable.js"
 import * as JobLogs from "../queue/logs/JobLogs.js"
 import * as Masking from "../telemetry/Masking.js"
 import type { WrittenEnd } from "./slots/JobMetrics.js"
@@ -11,7 +11,7 @@ export const noQueues = "none"
 
 const readQueues = (names: ReadonlyArray<string>) => {
   if (names.length > 1 && names.includes(noQueues)) return Either.left(`\`${noQueues}\` alone, or names of queues`)
-  return names.every(isPlainName) ? Either.right(names) : Either.left("names of 1 to 64 letters, digits, _, . or -")
+  return names.every(isPlainName) ? Either.right(names) : Either.left(`names of ${plainNames}`)
 }
 
 export const settings = {

@@ -77,6 +77,33 @@ describe("nightshift chaos", () => {
     }).pipe(Effect.provide(TestServer.layer()))
   )
 
+  it.scopedLive("does nothing to a queue that is paused or that no process has served", () =>
+    Effect.gen(function* () {
+      const { admin, port } = yield* TestServer.TestServer
+      expect((yield* admin("PATCH", "/api/v1/queues/mail", { json: { paused: true } })).status).toBe(200)
+      const run = (queue: string) =>
+        chaos(
+          ["--url", `http://127.0.0.1:${port}`, "--allow", "pause", "--queue", queue, "--each", "0s", "--drain", "0s"],
+          {
+            NIGHTSHIFT_ADMIN_TOKEN: TestServer.adminToken
+          }
+        )
+      expect(yield* run("mail")).toMatchObject({
+        code: 1,
+        stderr: "nightshift: The queue mail is paused. Nothing was done. Resume it, or choose another with --queue.\n"
+      })
+      expect(yield* run("nowhere")).toMatchObject({
+        code: 1,
+        stderr:
+          "nightshift: No process has ever served the queue nowhere. Nothing was done. Choose one that a process serves with --queue.\n"
+      })
+      const { jobs } = JSON.parse((yield* admin("GET", "/api/v1/jobs")).text)
+      expect(jobs).toEqual([])
+      const { queues } = JSON.parse((yield* admin("GET", "/api/v1/queues")).text)
+      expect(queues).toMatchObject([{ name: "mail", paused: true }])
+    }).pipe(Effect.provide(TestServer.layer()))
+  )
+
   it.scopedLive("says that another server is not a Nightshift service", () =>
     Effect.gen(function* () {
       const site = createServer((_, response) => response.end("<!doctype html>"))

@@ -75,6 +75,7 @@ describe("nightshift doctor", () => {
         "vacuum ok",
         "queues ok",
         "kinds ok",
+        "followups ok",
         "deaths ok",
         "uploads ok",
         "pins ok",
@@ -175,6 +176,9 @@ describe("nightshift doctor", () => {
           select id, 'last', 1, 5000, 'run', 'done', '{}', now(), now() from execution
         )
         insert into nightshift.workflow_lifetime (job_id, release) select id, '1f0c9a7be402' from execution`
+      yield* sql`insert into nightshift.follow_up_due (job_id, death, version, died_at, due_at, kind, dead_reason, payload)
+        select gen_random_uuid(), 1, 1, to_timestamp(1), due_at, 'charge', 'poison', '{}'
+        from unnest(array[to_timestamp(1), to_timestamp(2), now()]) due_at`
       yield* sql`create index my_own on nightshift.job (kind)`
       yield* die(40)
       const ill = yield* doctor(env, "--json")
@@ -187,6 +191,12 @@ describe("nightshift doctor", () => {
       ])
       expect(ill.of("kinds")).toMatchObject([
         { status: "warn", found: expect.stringContaining('"send-recipt" in mail (1).') }
+      ])
+      expect(ill.of("followups")).toMatchObject([
+        {
+          status: "warn",
+          found: expect.stringMatching(/makes their follow-up, by kind: "charge" \(2, the first .+ ago\)\.$/)
+        }
       ])
       expect(ill.of("pins")).toMatchObject([
         {

@@ -29,6 +29,14 @@ describe("nightshift publish and events", () => {
           insert into nightshift.subscription (event, kind, created_at, updated_at, debounce, most, by_paths)
             values ('sold', 'digest', now(), now(), 10000, 50, '[["customer"]]')`)
       )
+      // An event that was stored is never reported as a failure: the caller would publish it again.
+      const stored = Effect.promise(() => client.query("select from nightshift.event where name = 'unseen'"))
+      yield* Effect.promise(() => client.query("alter table nightshift.event rename column replays to gone"))
+      expect((yield* run("publish", "unseen")).code).not.toBe(0)
+      expect((yield* stored).rowCount).toBe(0)
+      yield* Effect.promise(() => client.query("alter table nightshift.event rename column gone to replays"))
+      expect((yield* run("publish", "unseen")).code).toBe(0)
+      expect((yield* stored).rowCount).toBe(1)
       yield* Effect.promise(() => client.end())
       const paid = ["publish", "paid", "--data", '{"order":7}', "--id", "p1"]
       const [, id = ""] = /^published (\S+): 1 job\n$/.exec((yield* run(...paid)).stdout) ?? []

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
@@ -66,6 +66,18 @@ describe("nightshift init", () => {
       expect(readdirSync(cwd)).toEqual(["src"])
       rmSync(join(cwd, "src"))
       expect((yield* Nightshift.call(["init"], { cwd })).code).toBe(0)
+    })
+  )
+
+  // The real process, which the end of the test kills: a command that never returns would block this one.
+  it.scopedLive.runIf(existsSync("/proc/self"))("fails in a file system that refuses new folders", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const { code, stderr } = yield* Nightshift.run(["init", "/proc/nope"], { cwd })
+      expect(code).toBe(1)
+      expect(stderr).toMatch(
+        /^nightshift: Cannot write \/proc\/nope\/package\.json: ENOENT.* choose another folder\.\n$/
+      )
     })
   )
 })

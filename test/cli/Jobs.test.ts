@@ -69,7 +69,7 @@ describe("nightshift enqueue", () => {
       const lost = yield* run("enqueue", "greet", "--force", "--payload", '{"ids":[1,9007199254740993]}')
       expect(lost.code).not.toBe(0)
       expect(lost.stderr).toContain(
-        "--payload has a number at ids[1] that is 9007199254740993, which a 64-bit float cannot hold"
+        "--payload has a number at ids[1] that is 9007199254740993, which a 64-bit float cannot hold (it would arrive as 9007199254740992): write the JSON string '\"9007199254740993\"'."
       )
     })
   )
@@ -138,6 +138,7 @@ describe("nightshift jobs", () => {
       expect(rows[0]).toMatch(new RegExp(`^${ids[0]}  pending  three +default  0/5 +(now|\\d+ s ago) `))
       expect(rows[1]).toContain("two\\u{1b}[31m")
       const cursor = /^More: add --cursor (\S+)$/m.exec(table.stdout)?.[1] ?? ""
+      expect((yield* run("jobs", "list", "--cursor", "elsewhere")).code).toBe(2)
       const rest = yield* run("jobs", "list", "--cursor", cursor, "--json")
       expect(JSON.parse(rest.stdout)).toMatchObject({ jobs: [{ id: ids[2], kind: "one" }], next: null })
       const none = yield* run("jobs", "list", "--state", "dead", "--queue", "default", "--kind", "one", "--json")
@@ -380,6 +381,12 @@ describe("an invalid jobs command line", () => {
     [["jobs", "delete", "--queue", "mail", "--containing", "{}"], /: --containing must not be empty; give/],
     [["jobs", "requeue", "--since", "yesterday"], /--since must be an RFC 3339/],
     [["jobs", "list", "--containing", "{"], /--containing is not valid JSON: /],
+    // A string would match other jobs.
+    [
+      ["jobs", "list", "--containing", '{"order":9007199254740993}'],
+      /--containing contains 9007199254740993, which a 64-bit float cannot hold\. Use another field or a smaller number\./
+    ],
+    [["enqueue", "greet", "--payload", "[-0]"], /number at \[0\] that is -0, which would be stored as 0: write 0\./],
     [["jobs", "requeue", "--state", "dead", "--dead-reason", "boredom"], /--dead-reason must be one of exhausted, /],
     [
       ["jobs", "cancel", "--state", "dead", "--dead-reason", "boredom"],

@@ -64,7 +64,7 @@ describe("nightshift queues", () => {
       })
       expect(yield* queues("pause", "a b")).toMatchObject({
         code: 2,
-        stderr: `nightshift: A queue's name must be 1 to 64 letters, digits, _, . or -, got "a b". See \`nightshift queues pause --help\`.\n`
+        stderr: `nightshift: A queue's name must be 1 to 64 letters, digits, _, . or -, but not "." or "..", got "a b". See \`nightshift queues pause --help\`.\n`
       })
       const many = yield* queues("scale", "mail", "1000000")
       expect(many).toMatchObject({

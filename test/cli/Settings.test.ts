@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -117,7 +117,7 @@ describe("nightshift config", () => {
         [{ QUEUE_STALE_AFTER: "5s" }, "QUEUE_STALE_AFTER: expected at least 3 times QUEUE_HEARTBEAT (10s), got 5s"],
         [
           { NIGHTSHIFT_QUEUES: "mail,big files" },
-          'NIGHTSHIFT_QUEUES: expected names of 1 to 64 letters, digits, _, . or -, got "mail,big files"'
+          'NIGHTSHIFT_QUEUES: expected names of 1 to 64 letters, digits, _, . or -, but not "." or "..", got "mail,big files"'
         ]
       ]
       for (const [env, text] of texts) {
@@ -156,6 +156,27 @@ describe("the command line", () => {
       const refused = yield* Nightshift.call(["migrate"], { cwd })
       expect(refused.code).toBe(1)
       expect(refused.stderr).toMatch(/^nightshift: No database is configured: [^\n]+\n$/)
+    })
+  )
+
+  it.scopedLive("does not deny a database in a directory that this user may not read", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const directory = join(cwd, "closed")
+      mkdirSync(directory)
+      // Root may read every directory.
+      const other = process.getuid?.() === 0 ? { uid: 65534 } : {}
+      chmodSync(cwd, 0o755)
+      chmodSync(directory, 0o000)
+      const refused = yield* Nightshift.run(["queues", "list"], {
+        cwd,
+        env: { NIGHTSHIFT_DIRECTORY: directory },
+        ...other
+      })
+      expect(refused).toMatchObject({
+        code: 1,
+        stderr: `nightshift: No database is configured: DATABASE_URL is not set, and this user may not read ${directory}, where an embedded PostgreSQL may run. Run the command as the user of the service, or set DATABASE_URL.\n`
+      })
     })
   )
 })

@@ -11,6 +11,14 @@ describe("nightshift workflows", () => {
       const connectionString = Redacted.value(yield* TestDatabase.migrated)
       const run = (...args: ReadonlyArray<string>) =>
         Nightshift.call(args, { cwd, env: { DATABASE_URL: connectionString } })
+      expect((yield* run("workflows", "list")).stdout).toMatch(/^No executions yet\./)
+      expect((yield* run("workflows", "list", "--roots")).stdout).toMatch(/^No executions match this filter\./)
+      for (const wrong of [
+        ["start", "..", "A-1", "--force"],
+        ["start", "unregistered", "A-1"],
+        ["signal", "order/A-1", ""]
+      ])
+        expect((yield* run("workflows", ...wrong)).code, wrong.join(" ")).toBe(2)
       const { id } = JSON.parse((yield* run("workflows", "start", "order", "A-1", "--force", "--json")).stdout)
       yield* Effect.promise(async () => {
         const client = new pg.Client({ connectionString })

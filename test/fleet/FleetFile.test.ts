@@ -81,7 +81,7 @@ describe("a fleet's declaration", () => {
       "queues.c.cells: names mail twice",
       'queues.c.by: expected key, got "tenant"',
       "queues.d.cells: expected a list of cells like [mail, mail-2], got []",
-      "queues.no queue: is not a queue name: use 1 to 64 letters, digits, _, . or -",
+      'queues.no queue: is not a queue name: use 1 to 64 letters, digits, _, . or -, but not "." or ".."',
       'default: expected the name of a cell, got "mainn"; did you mean main?'
     ])
     expect(found.join()).not.toContain("secret")

@@ -52,7 +52,7 @@ describe("kinds that the file sends to a URL", () => {
         "push.report: the app has a handler for this kind: remove one of them, or rename the kind",
         "push.report: PUSH_REPORT_SECRET must be whsec_ followed by 24 to 64 bytes in base64, as Standard Webhooks requires",
         'push.report.url: expected an http or https URL without credentials, got "ftp://example.org/"',
-        'push.report.queue: expected a queue, whose name must be 1 to 64 letters, digits, _, . or -, got "two words"',
+        'push.report.queue: expected a queue, whose name must be 1 to 64 letters, digits, _, . or -, but not "." or "..", got "two words"',
         'push.report.throttles: expected one of queue, key, job, got "all"',
         "push.plain: set PUSH_PLAIN_SECRET to the secret that signs the requests",
         "push.plain.url: is missing; expected an http or https URL without credentials"

@@ -1,7 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
+import { Audit } from "../../src/access/Audit.js"
+import type { JobId } from "../../src/core/Ids.js"
 import { Operations } from "../../src/queue/admin/Operations.js"
 import { Queues } from "../../src/queue/settings/QueueSettings.js"
+import { setBy } from "../support/SetClock.js"
 import { backends, TestServer } from "./TestServer.js"
 
 interface Action {
@@ -87,6 +90,30 @@ describe.each(backends)("on %s, GET /api/v1/actions", (_, layer) => {
         error: "1 of 1 rehearsed jobs failed again. The others were not requeued."
       })
       expect(all.find(({ text }) => text === "2 jobs cancelled")).toMatchObject({ error: null })
+    }).pipe(Effect.provide(layer()))
+  )
+
+  it.scopedLive("counts the hour of a bulk action from its end, however long ago it began", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* TestServer
+      const id = yield* enqueue
+      const began = yield* Effect.gen(function* () {
+        const target = { ids: [id as JobId] }
+        const operation = yield* Effect.flatMap(Operations, ({ begin }) =>
+          begin({ action: "cancel", target, who: "ada" })
+        )
+        const audit = yield* Audit
+        yield* audit.record({ act: "jobs.cancel", target: operation.id, who: "ada" })
+        yield* audit.record({ act: "schedule.trigger", target: "nightly", who: "ada" })
+        return operation
+      }).pipe(yield* setBy(-7_200_000))
+      expect(Date.now() - began.createdAt).toBeGreaterThan(3_600_000)
+      expect(yield* actions).toMatchObject([{ text: "0 jobs cancelled", undo: null }])
+      yield* carryOut
+      const { finishedAt } = JSON.parse((yield* admin("GET", `/api/v1/operations/${began.id}`)).text)
+      const until = new Date(Date.parse(finishedAt) + 3_600_000).toISOString()
+      expect(yield* actions).toMatchObject([{ text: "1 job cancelled", undo: { until } }])
+      expect((yield* undo("1 job cancelled")).status).toBe(202)
     }).pipe(Effect.provide(layer()))
   )
 

@@ -263,6 +263,9 @@ export const recoverLaws = (law: Law): void => {
       const run = yield* line.run()
       expect(yield* line.queue.progress(run, '{"percent":40}')).toBe(true)
       expect(yield* line.search.get(run.id)).toMatchObject({ progress: { percent: 40 }, state: "running" })
+      expect(yield* line.queue.progress(run, "null")).toBe(true)
+      expect(yield* line.search.get(run.id)).toMatchObject({ progress: null })
+      expect(yield* line.queue.progress(run, '{"percent":40}')).toBe(true)
       yield* line.crash(run)
       expect(yield* line.queue.progress(run, '{"percent":50}')).toBe(false)
       yield* line.claimOne

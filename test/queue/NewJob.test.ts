@@ -99,6 +99,8 @@ describe("the validation of new jobs", () => {
     for (const edge of edges) expect(Either.isRight(admit(job(edge), by)), Object.keys(edge)[0]).toBe(true)
     const beyond: ReadonlyArray<Partial<NewJob>> = [
       { kind: "k".repeat(limits.nameCharacters + 1) },
+      { kind: "." },
+      { kind: ".." },
       { queue: "q".repeat(65) },
       { key: "k".repeat(limits.keyCharacters + 1) },
       { attempts: limits.attempts + 1 },
@@ -111,8 +113,10 @@ describe("the validation of new jobs", () => {
   })
 
   it("knows the valid names of queues", () => {
-    for (const name of ["mail", "a", "A-b_c.9"]) expect(isQueueName(name), name).toBe(true)
-    for (const name of ["", "a b", "a/b", "ä", "a\n", "q".repeat(65)]) expect(isQueueName(name), name).toBe(false)
+    for (const name of ["mail", "a", "A-b_c.9", "...", ".a"]) expect(isQueueName(name), name).toBe(true)
+    // URLs cannot contain the last two.
+    for (const name of ["", "a b", "a/b", "ä", "a\n", "q".repeat(65), ".", ".."])
+      expect(isQueueName(name), name).toBe(false)
   })
 })
 

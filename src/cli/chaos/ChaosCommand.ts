@@ -56,8 +56,16 @@ const Session = Schema.Struct({ role: Schema.String })
 const Count = Schema.Struct({ value: Schema.Number })
 
 const Queues = Schema.Struct({
-  queues: Schema.Array(Schema.Struct({ counts: Schema.Struct({ pending: Count, retrying: Count, running: Count }) }))
+  queues: Schema.Array(
+    Schema.Struct({
+      name: Schema.String,
+      paused: Schema.Boolean,
+      declared: Schema.Boolean,
+      counts: Schema.Struct({ pending: Count, retrying: Count, running: Count })
+    })
+  )
 })
+type QueueStates = typeof Queues.Type.queues
 
 const read = <A, I>(client: ServiceClient.ServiceClient, path: string, schema: Schema.Schema<A, I>) =>
   client.ask("GET", path).pipe(
@@ -75,10 +83,19 @@ const requireAdmin = (client: ServiceClient.ServiceClient) =>
     })
   })
 
-const otherJobs = (client: ServiceClient.ServiceClient) =>
-  Effect.map(read(client, "/api/v1/queues", Queues), ({ queues }) =>
-    queues.flatMap(({ counts }) => Object.values(counts)).reduce((sum, { value }) => sum + value, 0)
-  )
+const otherJobs = (queues: QueueStates) =>
+  queues.flatMap(({ counts }) => Object.values(counts)).reduce((sum, { value }) => sum + value, 0)
+
+/** The run's jobs would never start, and the fault `pause` would resume a queue that an operator has paused. */
+const requireOpen = (queues: QueueStates, name: string): Effect.Effect<void, SomeFailed> => {
+  const queue = queues.find((each) => each.name === name)
+  if (queue?.declared === true && !queue.paused) return Effect.void
+  const reason =
+    queue?.paused === true
+      ? `The queue ${name} is paused. Nothing was done. Resume it, or choose another with --queue.`
+      : `No process has ever served the queue ${name}. Nothing was done. Choose one that a process serves with --queue.`
+  return new SomeFailed({ reasons: [reason] })
+}
 
 const textOf = ({ acknowledged, faults, run, violations }: ChaosRun.ChaosReport) => {
   const rows = faults.map(({ did, fault }) => [fault, did])
@@ -143,12 +160,14 @@ export const command = Command.make({
       const client = ServiceClient.make(given.url.href.replace(/\/+$/, ""), adminToken.value)
       yield* requireAdmin(client)
       const hosts = [given.url.hostname, ...(databaseUrl === undefined ? [] : ChaosDatabase.hostsOf(databaseUrl))]
-      const signs = signsOfProduction([...new Set(hosts)], yield* otherJobs(client))
+      const { queues } = yield* read(client, "/api/v1/queues", Queues)
+      const signs = signsOfProduction([...new Set(hosts)], otherJobs(queues))
       if (signs.length > 0 && !given.yes) {
         return yield* new SomeFailed({
           reasons: [`The target looks like production: ${signs.join("; ")}. Nothing was done. Add --yes to run anyway.`]
         })
       }
+      yield* requireOpen(queues, given.queue)
       const database = databaseUrl === undefined ? undefined : yield* ChaosDatabase.open(databaseUrl, config)
       const name = (yield* Random.nextIntBetween(0, 0xffffff)).toString(16).padStart(6, "0")
       const report = yield* ChaosRun.run(

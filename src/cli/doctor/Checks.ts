@@ -8,6 +8,7 @@ import { DatabaseConfig } from "../../database/DatabaseConfig.js"
 import { mapErrors } from "../../database/DatabaseError.js"
 import { DatabaseUrl, serversOf } from "../../database/DatabaseUrl.js"
 import * as ServerIdentity from "../../database/ServerIdentity.js"
+import { instant, millis } from "../../database/SqlInstant.js"
 import { DatabaseHealth, type Health, type VacuumBlocker } from "../../history/DatabaseHealth.js"
 import { MetricsConfig } from "../../history/MetricsConfig.js"
 import { type KindTotals, MinuteBuckets } from "../../history/MinuteBuckets.js"
@@ -111,6 +112,38 @@ const kinds: Check = {
       warn(
         `Jobs wait because no live process of their queue has a handler for their kind: ${listed.join(" ")}${more}`,
         "Start a process with the handler. Cancel the jobs if the kind is misspelled: `nightshift jobs cancel --kind <kind>`."
+      )
+    ]
+  })
+}
+
+/** A process that has the code of a kind makes its follow-ups within minutes. One that fails is due again an hour later. */
+const followUpsLate = Duration.minutes(10)
+
+const lateFollowUps = (schema: string) => `
+  select kind, count(*)::int as jobs, ${millis("min(died_at)")} as since from ${schema}.follow_up_due
+  where due_at <= ${instant("$1")} group by kind order by jobs desc, kind`
+
+/** Reports dead jobs whose follow-up no process makes: only code with the kind's onDead can compute it. */
+const followUps: Check = {
+  name: "followups",
+  run: Effect.gen(function* () {
+    const { schema, sql } = yield* Database
+    const now = yield* Clock.currentTimeMillis
+    const late = yield* mapErrors(
+      sql.unsafe<{ readonly kind: string; readonly jobs: number; readonly since: number }>(lateFollowUps(schema), [
+        now - Duration.toMillis(followUpsLate)
+      ])
+    )
+    if (late.length === 0) return [ok("No follow-up of a dead job waits for a process that can make it.")]
+    const listed = late.slice(0, maxNamedKinds).map(({ jobs, kind, since }) => {
+      return `"${kind}" (${jobs}, the first ${age(since, now)})`
+    })
+    const more = late.length > maxNamedKinds ? `, and ${late.length - maxNamedKinds} more kinds` : ""
+    return [
+      warn(
+        `Jobs have died and no live process makes their follow-up, by kind: ${listed.join(", ")}${more}.`,
+        "Start a process with a handler for the kind that has its onDead."
       )
     ]
   })
@@ -307,6 +340,7 @@ export const checks: ReadonlyArray<Check> = [
   vacuum,
   queues,
   kinds,
+  followUps,
   deadJobs,
   uploads,
   pins,

@@ -1,5 +1,6 @@
 import { Console, Duration, Effect } from "effect"
 import { span } from "../../core/SpanText.js"
+import { plainNames } from "../../core/Storable.js"
 import { cellsOf, type Fleet, namesOf } from "../../fleet/Fleet.js"
 import * as FleetConfig from "../../fleet/FleetConfig.js"
 import * as Moved from "../../fleet/move/Moved.js"
@@ -31,7 +32,7 @@ const placementOf = (fleet: Fleet, { queues, to }: Given) =>
   Effect.gen(function* () {
     const bad = queues.find((queue) => !isQueueName(queue))
     if (bad !== undefined) {
-      const message = `${JSON.stringify(bad)} is not a queue name: use 1 to 64 letters, digits, _, . or -.`
+      const message = `${JSON.stringify(bad)} is not a queue name: use ${plainNames}.`
       return yield* new UsageError({ message })
     }
     const names = to?.split(",").map((name) => name.trim())

@@ -1,6 +1,7 @@
-import { closeSync, existsSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs"
+import { closeSync, existsSync, openSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { Console, Effect, Schema } from "effect"
+import { makeWithParents } from "../../database/embedded/DataDirectory.js"
 import * as Package from "../../database/Package.js"
 import * as CommonOptions from "../CommonOptions.js"
 import * as Command from "../kit/Command.js"
@@ -28,21 +29,26 @@ class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
 }
 
 /** Creates the file, which is among `created` from then on. */
-const writeNew = (path: string, text: string, created: Array<string>) =>
-  Effect.try({
-    try: () => {
-      mkdirSync(dirname(path), { recursive: true })
-      // wx: fails if another program has created the file since the check.
-      const file = openSync(path, "wx")
-      created.push(path)
-      try {
-        writeFileSync(file, text)
-      } finally {
-        closeSync(file)
-      }
-    },
-    catch: (error) => new WriteFailed({ file: path, reason: error instanceof Error ? error.message : String(error) })
-  })
+const writeNew = (path: string, text: string, created: Array<string>) => {
+  const refuse = (error: unknown) =>
+    new WriteFailed({ file: path, reason: error instanceof Error ? error.message : String(error) })
+  return Effect.zipRight(
+    Effect.tryPromise({ try: () => makeWithParents(dirname(path), 0o755), catch: refuse }),
+    Effect.try({
+      try: () => {
+        // wx: fails if another program has created the file since the check.
+        const file = openSync(path, "wx")
+        created.push(path)
+        try {
+          writeFileSync(file, text)
+        } finally {
+          closeSync(file)
+        }
+      },
+      catch: refuse
+    })
+  )
+}
 
 /** A path as one word of a shell. */
 const word = (path: string) => (/^[\w./@-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)

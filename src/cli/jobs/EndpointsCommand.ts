@@ -44,7 +44,11 @@ const list = QueueCommand.make({
       const page = yield* endpoints.list({ cursor, customer, limit, standing })
       if (json) return yield* printJson({ endpoints: page.endpoints.map(EndpointView.of), next: page.next ?? null })
       if (page.endpoints.length === 0)
-        return yield* Console.log("No endpoints. Create one: nightshift endpoints create.")
+        return yield* Console.log(
+          customer === undefined && standing === undefined
+            ? "No endpoints. Create one: nightshift endpoints create."
+            : "No endpoints match this filter."
+        )
       const rows = page.endpoints.map((each) => [
         each.id,
         standingOf(each),
@@ -236,7 +240,9 @@ const send = QueueCommand.make({
       const sent = yield* transactions.run(Send.send({ type, endpoint, customer }, read, { id, subject }))
       if (json) return yield* printJson({ sent })
       if (sent.length === 0)
-        return yield* Console.log("No endpoint wants this type. List them: nightshift endpoints list.")
+        return yield* Console.log(
+          `No endpoint ${customer === undefined ? "without a customer" : `of the customer ${printable(customer)}`} wants this type. List them: nightshift endpoints list.`
+        )
       yield* printText(
         table(
           ["JOB", "ENDPOINT", "OUTCOME"],

@@ -25,7 +25,7 @@ export const options = (states: ReadonlyArray<State> = State.literals) => ({
   since: Input.optional(Input.instant, `${only("since")} Example: 2026-01-31T09:00:00Z.`),
   until: Input.optional(Input.instant, only("until")),
   diedBefore: Input.optional(Input.instant, only("diedBefore")),
-  containing: Input.optional(Input.json, only("payload")),
+  containing: Input.optional(Input.jsonFilter, only("payload")),
   dedupe: Input.optional(Input.text, only("dedupe")),
   key: Input.optional(Input.text, only("key")),
   pod: Input.optional(Input.text, only("pod")),

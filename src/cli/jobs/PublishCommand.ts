@@ -43,12 +43,18 @@ export const command = QueueCommand.make({
       const events = yield* Events
       const transactions = yield* Transactions
       yield* EventData.check(events, yield* Kinds, event)
-      // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it.
-      const [published] = yield* transactions.run(events.publish([event]))
+      // In a transaction, NOTIFY is sent with the commit. Otherwise this process could exit before sending it. Nothing is read
+      // after the commit: if that failed, an event that is stored would be published again.
+      const { published, waiting } = yield* transactions.run(
+        Effect.gen(function* () {
+          const [published] = yield* events.publish([event])
+          if (published === undefined || json) return { published, waiting: 0 }
+          const { jobs } = yield* events.get(published.id)
+          return { published, waiting: jobs.filter(({ isOpen }) => isOpen).length }
+        })
+      )
       if (published === undefined) return
-      if (json) return yield* Console.log(JSON.stringify(published))
-      const { jobs } = yield* events.get(published.id)
-      yield* Console.log(reported(published, jobs.filter(({ isOpen }) => isOpen).length))
+      yield* Console.log(json ? JSON.stringify(published) : reported(published, waiting))
     }).pipe(
       Effect.catchTag("InvalidEvent", ({ field, reason }) => {
         const what = field === "name" ? "The name" : /^data[.[]/.test(field) ? field : `--${field}`

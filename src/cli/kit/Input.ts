@@ -39,8 +39,8 @@ export const parsed = <A>(parse: (text: string) => Option.Option<A>, rule: strin
 
 export const duration: Value<Duration.Duration> = parsed(DurationText.parse, `must be ${DurationText.expected}`)
 export const instant: Value<number> = parsed(Instant.parse, `must be ${Instant.expected}`)
-/** JSON whose numbers are stored as they are written. */
-export const json: Value<unknown> = {
+/** JSON without numbers that would be stored as other ones. `describe` says why a number at a field is rejected. */
+const jsonWith = (describe: (lost: JsonNumbers.LostNumber, field: string) => string): Value<unknown> => ({
   shown: "text",
   read: (text) =>
     Either.flatMap(
@@ -51,11 +51,17 @@ export const json: Value<unknown> = {
       (value) => {
         const lost = JsonNumbers.lostIn(text)
         if (lost === undefined) return Either.right(value)
-        const at = fieldAt(lost.path).replace(/^payload\.?/, "")
-        return Either.left(`has a number${at && ` at ${at}`} that ${JsonNumbers.reasonOf(lost)}`)
+        return Either.left(describe(lost, fieldAt(lost.path).replace(/^payload\.?/, "")))
       }
     )
-}
+})
+
+export const json = jsonWith(
+  (lost, field) => `has a number${field && ` at ${field}`} that ${JsonNumbers.reasonInShell(lost)}`
+)
+
+/** JSON that is compared with stored JSON. */
+export const jsonFilter = jsonWith(JsonNumbers.reasonInFilter)
 
 export const url: Value<URL> = parsed(
   (text) => Option.fromNullable(HttpUrl.parse(text)),

@@ -12,7 +12,7 @@ import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
 import * as Settings from "../Settings.js"
-import { age, printable, printJson, printText, table } from "../Terminal.js"
+import { age, counted, printable, printJson, printText, table } from "../Terminal.js"
 import * as PullClient from "./PullClient.js"
 import { PullConfig } from "./PullConfig.js"
 import * as Puller from "./Puller.js"
@@ -58,7 +58,9 @@ const pullAll = (round: ReturnType<typeof Puller.round>) =>
       if (pulled > 0) continue
       return missed === 0
         ? undefined
-        : yield* new SomeFailed({ reasons: [`${missed} files could not be fetched. Run the command again.`] })
+        : yield* new SomeFailed({
+            reasons: [`${counted(missed, "file")} could not be fetched. Run the command again.`]
+          })
     }
   })
 

@@ -13,7 +13,7 @@ import * as Command from "../kit/Command.js"
 import * as Input from "../kit/Input.js"
 import * as Operator from "../Operator.js"
 import * as QueueCommand from "../QueueCommand.js"
-import { print, printJson, printText, table } from "../Terminal.js"
+import { counted, print, printJson, printText, table } from "../Terminal.js"
 import { details, rowOf, tagText } from "./ExecutionText.js"
 import { stream } from "./StreamCommand.js"
 
@@ -50,15 +50,17 @@ const list = QueueCommand.make({
   run: ({ cursor, json, limit, prefix, roots, since, state, tag, until, workflow }) =>
     Effect.gen(function* () {
       const workflows = yield* Workflows
-      const { executions, next } = yield* workflows.list(
-        { workflow, state, prefix, tag, since, until, roots },
-        { limit, before: cursor }
-      )
+      const filter = { workflow, state, prefix, tag, since, until }
+      const { executions, next } = yield* workflows.list({ ...filter, roots }, { limit, before: cursor })
       if (json) {
         const shown = executions.map(ExecutionView.ofSummary)
         return yield* printJson({ executions: shown, next: next ?? null })
       }
-      if (executions.length === 0) return yield* Console.log("No executions match this filter.")
+      const isFiltered = roots || Object.values(filter).some((value) => value !== undefined)
+      const none = isFiltered
+        ? "No executions match this filter."
+        : "No executions yet. Start one with `nightshift workflows start`."
+      if (executions.length === 0) return yield* Console.log(none)
       const now = yield* Clock.currentTimeMillis
       const heading = ["EXECUTION", "STATE", "VERSION", "STARTED", "WAITS FOR OR ERROR"]
       yield* printText(table(heading, executions.map(rowOf(now))))
@@ -182,7 +184,7 @@ const cancel = QueueCommand.make({
       const { cancelled } = yield* workflows
         .cancel(execution, { now })
         .pipe(audited("workflow.cancel", execution, ({ cancelled }) => ({ after: { now, cancelled } })))
-      const children = cancelled > 1 ? ` and ${cancelled - 1} children` : ""
+      const children = cancelled > 1 ? ` and ${counted(cancelled - 1, "child", "children")}` : ""
       const message = now
         ? `ended ${execution}${children}; its steps were not undone`
         : `cancelling ${execution}${children}`

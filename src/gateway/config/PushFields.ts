@@ -1,5 +1,5 @@
 import { Duration, Either, Redacted } from "effect"
-import { plainNameRule } from "../../core/Storable.js"
+import { faultOfKind, plainNameRule } from "../../core/Storable.js"
 import { limits } from "../../core/StoredJob.js"
 import { isQueueName } from "../../queue/NewJob.js"
 import { keyOf } from "../SignedSources.js"
@@ -28,8 +28,8 @@ export const read = (
 ): PushDeclaration => {
   const path = `push.${kind}`
   const fields = problems.fields(value, path, keys)
-  if (kind.trim() === "" || kind.length > limits.nameCharacters)
-    problems.add(path, `the name of a kind has 1 to ${limits.nameCharacters} characters`)
+  const fault = kind.trim() === "" ? "must not be empty" : faultOfKind(kind)
+  if (fault !== undefined) problems.add(path, `the name of a kind ${fault}`)
   if (facts.kinds?.has(kind) === true)
     problems.add(path, "the app has a handler for this kind: remove one of them, or rename the kind")
   if (!facts.database)

@@ -76,8 +76,12 @@ export const layer: Layer.Layer<
     return handlers.handle("list", ({ urlParams: { limit = pageLimits.default } }) =>
       Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
-        const { entries } = yield* audit.list({ since: now - Duration.toMillis(undoFor) }, { limit: pageLimits.max })
+        const since = now - Duration.toMillis(undoFor)
         const page = yield* operations.list({ limit: pageLimits.max })
+        const recent = page.operations.filter(({ finishedAt = now }) => finishedAt >= since)
+        // A bulk action takes long. It counts from its end.
+        const first = Math.min(since, ...recent.map(({ createdAt }) => createdAt))
+        const { entries } = yield* audit.list({ since: first }, { limit: pageLimits.max })
         const singles = entries.filter(RecentActions.isOfOneJob).map(({ id }) => id)
         const known = {
           now,
@@ -91,10 +95,12 @@ export const layer: Layer.Layer<
           undoable: singles.length === 0 ? new Set<string>() : yield* jobAdmin.undoable(singles)
         }
         const isShown = seesAll(yield* Caller)
-        const shown = entries.filter(RecentActions.isShown).slice(0, limit)
+        const shown = entries
+          .filter((entry) => RecentActions.isShown(entry) && RecentActions.endOf(entry, known) >= since)
+          .slice(0, limit)
         const actions = yield* Effect.forEach(shown, (entry) => {
           const { undo, ...action } = RecentActions.of(entry, known)
-          const until = Instant.format(entry.at + Duration.toMillis(undoFor))
+          const until = Instant.format(RecentActions.endOf(entry, known) + Duration.toMillis(undoFor))
           const undoing = undo === undefined ? null : { until, request: isShown ? undo : null }
           return masked.view({ ...action, undo: undoing }, hidden)
         })

@@ -149,8 +149,17 @@ const isUndone = ({ act, id, target }: AuditEntry, known: Known) =>
 const jobsOf = (entry: AuditEntry, operation: Operation | undefined): number | null =>
   isOfOneJob(entry) ? 1 : (operation?.done ?? null)
 
+const operationOf = ({ act, target }: AuditEntry, known: Known) =>
+  act.startsWith("jobs.") ? known.operations.get(target) : undefined
+
+/** When the action ended. A bulk action that runs has not ended yet. */
+export const endOf = (entry: AuditEntry, known: Known): number => {
+  const operation = operationOf(entry, known)
+  return operation === undefined ? entry.at : (operation.finishedAt ?? known.now)
+}
+
 export const of = (entry: AuditEntry, known: Known) => {
-  const operation = entry.act.startsWith("jobs.") ? known.operations.get(entry.target) : undefined
+  const operation = operationOf(entry, known)
   return {
     id: entry.id,
     at: Instant.format(entry.at),

@@ -10,6 +10,7 @@ import { InvalidJob } from "../../core/InvalidJob.js"
 import * as JsonNumbers from "../../core/JsonNumbers.js"
 import { Lifecycle } from "../../core/Lifecycle.js"
 import * as Outcome from "../../core/Outcome.js"
+import { plainNameRule } from "../../core/Storable.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { Kinds, type RegisteredKind } from "../../queue/Kinds.js"
 import { isQueueName } from "../../queue/NewJob.js"
@@ -116,7 +117,7 @@ const queuesOf = ({ kinds: names = [], queues: given }: WorkSchemas.ClaimRequest
     }
     const bad = queues.findIndex((name) => !isQueueName(name))
     if (bad >= 0) {
-      const message = `queues[${bad}] must be 1 to 64 letters, digits, _, . or -.`
+      const message = `queues[${bad}] ${plainNameRule}.`
       return yield* new BadRequest({ message, field: `queues[${bad}]` })
     }
     const { queues: allowed } = yield* Caller

@@ -18,7 +18,7 @@ export interface JobRequest extends Omit<JobFields, "onDead"> {
   readonly delay?: DurationInput | undefined
 }
 
-export class KindRefused extends Expected<KindRefused>(422, { tag: "UnknownKind" })("KindRefused", {
+export class KindRefused extends Expected<KindRefused>(422, { tag: "UnknownKind", exit: 2 })("KindRefused", {
   index: Schema.Int,
   jobs: Schema.Int,
   kind: Schema.String,

@@ -1,4 +1,5 @@
 import { Context, Effect, Schema } from "effect"
+import { plainNames } from "../../core/Storable.js"
 import type { FollowUp } from "../../core/StoredJob.js"
 import type { DatabaseError } from "../../database/DatabaseError.js"
 import { isQueueName, isUnstorable, type NewJob } from "../NewJob.js"
@@ -30,7 +31,7 @@ export const faultOf = (declared: DeclaredRoutes): InvalidRoute | undefined => {
       return new InvalidRoute({ prefix, reason: "is invalid: a prefix has 1 to 128 characters and no NUL" })
     }
     if (queue !== null && !isQueueName(queue)) {
-      const reason = `points to ${JSON.stringify(queue)}, which is not a queue name: use 1 to 64 letters, digits, _, . or -`
+      const reason = `points to ${JSON.stringify(queue)}, which is not a queue name: use ${plainNames}`
       return new InvalidRoute({ prefix, reason })
     }
   }

@@ -94,7 +94,7 @@ export class ExecutionExists extends Expected<ExecutionExists>(409, { code: "INV
 }
 
 /** The result of a step, a signal or a name cannot be stored. */
-export class InvalidStep extends Expected<InvalidStep>(400, { code: "INVALID_OPTION" })("InvalidStep", {
+export class InvalidStep extends Expected<InvalidStep>(400, { code: "INVALID_OPTION", exit: 2 })("InvalidStep", {
   /** Name of the step or signal. */
   step: Schema.String,
   /** What is wrong with it, as the end of a sentence. */
