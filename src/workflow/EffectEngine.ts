@@ -4,8 +4,9 @@ import { Cause, Clock, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import { watched } from "./ActivityHeartbeat.js"
+import { CurrentActivity, CurrentRun } from "./CurrentRun.js"
 import * as ExitJson from "./ExitJson.js"
-import { CurrentActivity, CurrentRun, type Run } from "./Run.js"
+import type { Run } from "./Run.js"
 
 // Implements the engine of @effect/workflow on Nightshift's journal. Calls of a running workflow go through its `Run`.
 
