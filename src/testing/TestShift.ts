@@ -374,7 +374,11 @@ const layerOn = <R>(
         jobs: table.all,
         stopPod,
         crashPod: Effect.suspend(() =>
-          pod.disconnect.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod))
+          pod.disconnect.pipe(
+            Effect.zipRight(runs.kill),
+            Effect.zipRight(Effect.forkDaemon(stopPod)),
+            Effect.zipRight(startPod)
+          )
         )
       }
     })

@@ -1,4 +1,16 @@
-import { Chunk, Clock, DateTime, Duration, Effect, type Fiber, Layer, Scheduler, type TestClock } from "effect"
+import {
+  Cause,
+  Chunk,
+  Clock,
+  DateTime,
+  Duration,
+  Effect,
+  type Fiber,
+  FiberRef,
+  Layer,
+  Scheduler,
+  type TestClock
+} from "effect"
 import type { AlarmClock } from "../core/Alarm.js"
 import { type IdleSteps, pausingIn } from "../core/Loop.js"
 import { isWatchdog } from "../core/Watchdog.js"
@@ -19,6 +31,9 @@ const longestMove = Duration.toMillis(Duration.days(5 * 366))
 export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
   (resume) => void setImmediate(() => resume(Effect.void))
 )
+
+const isInterrupted = (fiber: Fiber.RuntimeFiber<unknown, unknown>) =>
+  !Cause.isEmpty(fiber.getFiberRef(FiberRef.interruptedCause))
 
 /** The pause of a background loop that has nothing to do. */
 interface Pause {
@@ -118,6 +133,8 @@ export class VirtualClock implements TestClock.TestClock, AlarmClock {
     }
     run.sleeping += 1
     const cancel = this.wakeAt(millis, idle, () => {
+      // The end of a test interrupts a run that was killed. Its finalizers may sleep.
+      if (run.isKilled && !isInterrupted(fiber)) return
       awake()
       wake()
     })
