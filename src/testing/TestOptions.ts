@@ -29,7 +29,7 @@ export interface TestOptions<Start> {
   /** Seals payloads, results and other values before they are stored: `seal({ keys })` of `nightshift/codec`. [none] */
   readonly codec?: Codec
   /**
-   * Whether the code of a workflow may differ from the journal of an execution. Without it, the test fails if it does, and
+   * Whether the code of a workflow may differ from the journal of an execution. Without it, the test fails if it does, and with promises
    * each finished execution is replayed once to find out. Set it in tests that change the code. [false]
    */
   readonly allowChanged?: boolean

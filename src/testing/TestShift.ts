@@ -296,7 +296,9 @@ const layerOn = <R>(
           // As a duration it is 0.
           if (String(duration).startsWith("-"))
             throw new InvalidOptionError("duration", `duration must not be negative, got ${shown(duration)}.`)
-          return settle.pipe(Effect.zipRight(clock.adjust(wait)), Effect.zipRight(settle))
+          const until = clock.unsafeCurrentTimeMillis() + Duration.toMillis(wait)
+          const move = Effect.suspend(() => clock.setTime(Math.max(until, clock.unsafeCurrentTimeMillis())))
+          return settle.pipe(Effect.zipRight(move), Effect.zipRight(settle))
         })
 
       const nextInstant = Effect.gen(function* () {

@@ -201,12 +201,14 @@ export class VirtualClock implements TestClock.TestClock, AlarmClock {
             "To test at a certain date, use TestShift.layer({ startAt })."
         )
       }
+      const isBackwards = instant < this.steps.now
       yield* this.settle
       while (this.nextUntil(instant) !== undefined) {
         this.steps.step()
         yield* this.settle
       }
-      this.steps.set(instant)
+      // Another move at the same time may have gone further.
+      if (isBackwards || instant > this.steps.now) this.steps.set(instant)
     })
 
   readonly adjustWith =
