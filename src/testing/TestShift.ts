@@ -42,7 +42,7 @@ import { callerFrames, showFrames } from "./CallerFrames.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
 import { ReplayCheck } from "./ReplayCheck.js"
-import type { TestOptions } from "./TestOptions.js"
+import { checkValues, type TestOptions } from "./TestOptions.js"
 import { countingIn, portsOf, type TestPorts } from "./TestPorts.js"
 import { ordered, VirtualClock } from "./VirtualClock.js"
 
@@ -190,9 +190,10 @@ export const missingIn = <R>({ handlers }: TestShiftOptions<R>, declared: Declar
 
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> =>
   Layer.unwrapEffect(
-    Effect.sync(() =>
-      layerOn(new VirtualClock(DateTime.toEpochMillis(DateTime.unsafeMake(options.startAt ?? 0))), options)
-    )
+    Effect.sync(() => {
+      checkValues(options)
+      return layerOn(new VirtualClock(DateTime.toEpochMillis(DateTime.unsafeMake(options.startAt ?? 0))), options)
+    })
   )
 
 const layerOn = <R>(

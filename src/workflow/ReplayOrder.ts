@@ -50,7 +50,8 @@ export class ReplayOrder {
   load(steps: ReadonlyArray<Step>): void {
     this.places = steps
       .filter(({ exit, kind, name, reopenedAt }) => {
-        const isResult = kind !== "undo" && name !== ExitJson.failureStep && !ExitJson.isAbandoned(exit)
+        const isLost = kind === "run" && ExitJson.isAbandoned(exit)
+        const isResult = kind !== "undo" && name !== ExitJson.failureStep && !isLost
         return isResult && reopenedAt === undefined
       })
       .sort((a, b) => a.sequence - b.sequence)
