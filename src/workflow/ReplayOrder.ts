@@ -20,8 +20,6 @@ export const isInside = (step: Recorded, activity: Recorded) =>
   step.endedAt >= activity.startedAt &&
   step.endedAt <= activity.endedAt
 
-const turn = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
-
 /** A step whose result the code got in an earlier run. */
 interface Place {
   readonly step: Step
@@ -110,7 +108,7 @@ export class ReplayOrder {
       }
       yield* place.isNext.await
       // The code may interrupt this fiber with the result before.
-      if (this.last !== undefined && overlaps(this.last, step)) yield* turn
+      if (this.last !== undefined && overlaps(this.last, step)) yield* Effect.repeatN(Effect.yieldNow(), 2)
       this.last = step
     }).pipe(
       Effect.ensuring(
