@@ -41,6 +41,13 @@ export const make = (
   const unlessLater = <A, E>(silence: A, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() => unless(silence, effect))
 
+  // The run of a killed pod never gets the result of its call, and can be interrupted while it waits for it.
+  const lost = Effect.interruptible(Effect.never)
+  const held =
+    <Given extends ReadonlyArray<unknown>, A, E>(call: (...given: Given) => Effect.Effect<A, E>) =>
+    (...given: Given): Effect.Effect<A, E> =>
+      Effect.suspend(() => (disconnected ? lost : call(...given)))
+
   const removePod = (pod: PodId) =>
     Effect.gen(function* () {
       yield* pods.leave(pod)
@@ -62,8 +69,8 @@ export const make = (
     layer: Layer.mergeAll(
       Layer.succeed(JobLogs, { ...logs, write: (written) => unless(undefined, logs.write(written)) }),
       Layer.succeed(Queue, {
-        enqueue: (jobs) => (disconnected ? Effect.never : queue.enqueue(jobs)),
-        enqueueInside: (run, jobs) => (disconnected ? Effect.never : queue.enqueueInside(run, jobs)),
+        enqueue: (jobs) => (disconnected ? lost : queue.enqueue(jobs)),
+        enqueueInside: (run, jobs) => (disconnected ? lost : queue.enqueueInside(run, jobs)),
         submitter: Effect.map(
           queue.submitter,
           (submit): Submit =>
@@ -90,24 +97,21 @@ export const make = (
         makeFollowUps: (kinds, compute) => unless({ made: 0, failed: [] }, queue.makeFollowUps(kinds, compute)),
         purge: (doneRetention, fence) => unless({ done: 0, dead: 0 }, queue.purge(doneRetention, fence))
       }),
-      // The run of a killed pod never gets the results of its calls.
       Layer.succeed(Workflows, {
         ...workflows,
-        load: (run) => Effect.suspend(() => (disconnected ? Effect.never : workflows.load(run))),
-        record: (run, step) => Effect.suspend(() => (disconnected ? Effect.never : workflows.record(run, step))),
-        streams: {
-          ...streams,
-          begin: (...given) => Effect.suspend(() => (disconnected ? Effect.never : streams.begin(...given))),
-          append: (...given) => Effect.suspend(() => (disconnected ? Effect.never : streams.append(...given)))
-        },
-        startChildren: (run, name, children, options) =>
-          Effect.suspend(() => (disconnected ? Effect.never : workflows.startChildren(run, name, children, options)))
+        load: held(workflows.load),
+        record: held(workflows.record),
+        startChildren: held(workflows.startChildren),
+        tagHeld: held(workflows.tagHeld),
+        answer: held(workflows.answer),
+        endRace: held(workflows.endRace),
+        heartbeat: held(workflows.heartbeat),
+        takePermit: held(workflows.takePermit),
+        returnPermit: held(workflows.returnPermit),
+        pin: held(workflows.pin),
+        streams: { ...streams, begin: held(streams.begin), append: held(streams.append) }
       }),
-      Layer.succeed(Events, {
-        ...events,
-        publish: (given) => Effect.suspend(() => (disconnected ? Effect.never : events.publish(given))),
-        wait: (given) => Effect.suspend(() => (disconnected ? Effect.never : events.wait(given)))
-      }),
+      Layer.succeed(Events, { ...events, publish: held(events.publish), wait: held(events.wait) }),
       Layer.succeed(Pods, {
         beat: (facts, state, liveWithin, deadAfter) =>
           unless(

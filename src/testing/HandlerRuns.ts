@@ -13,6 +13,8 @@ export interface HandlerRun {
   sleeping: number
   /** Real time that the run has been given so far, in milliseconds. */
   given: number
+  /** Whether its process was killed: its fibers do not wake again. */
+  isKilled: boolean
 }
 
 /** The run of the current fiber; inherited by its children. */
@@ -39,7 +41,7 @@ export class HandlerRuns {
       (run: Handler<R>["run"]): Handler<R>["run"] =>
       (payload, job) =>
         Effect.withFiberRuntime((fiber) => {
-          const known: HandlerRun = { job: job.id, fiber, sleeping: 0, given: 0 }
+          const known: HandlerRun = { job: job.id, fiber, sleeping: 0, given: 0, isKilled: false }
           this.running.add(known)
           this.overdue.delete(job.id)
           // The fiber keeps the reference until its next run: a run that is not in `running` has no effect.
@@ -61,6 +63,12 @@ export class HandlerRuns {
       ...(handler.open === undefined ? {} : { open: Effect.map(handler.open, watched) })
     }
   }
+
+  /** The process is killed. */
+  readonly kill: Effect.Effect<void> = Effect.sync(() => {
+    for (const run of this.running) run.isKilled = true
+    this.running.clear()
+  })
 
   /** One real millisecond, if a run needs real time and has not used up its maximum. Undefined if there is no such run. */
   realTime(): Effect.Effect<void> | undefined {

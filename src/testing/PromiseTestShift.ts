@@ -22,7 +22,7 @@ import * as Logging from "../telemetry/Logging.js"
 import type { Log } from "../telemetry/LogSink.js"
 import { callerFrames, showFrames } from "./CallerFrames.js"
 import { maxRunMillis } from "./HandlerRuns.js"
-import type { TestOptions } from "./TestOptions.js"
+import { checkValues, type TestOptions } from "./TestOptions.js"
 import { missingIn, queuesOf, type TestServices, TestShift } from "./TestShift.js"
 
 /** An in-memory shift on a virtual clock that only the test moves, for tests that use promises. */
@@ -111,6 +111,7 @@ export const testShift = async (given: PromiseTestShiftOptions): Promise<Promise
   const options = { ...rest, handlers: ofRecipes(rest.handlers) }
   checkLog(log)
   checkCodec(rest.codec)
+  checkValues(rest)
   if (rest.grace !== undefined) durationOf("grace", rest.grace)
   if (rest.retention !== undefined) durationOf("retention", rest.retention)
   if (rest.startAt !== undefined) instantOf("startAt", rest.startAt)

@@ -1,5 +1,7 @@
+import { InvalidOptionError } from "../client/ShiftErrors.js"
 import type { Codec } from "../codec/Codec.js"
 import type { DurationInput } from "../core/DurationInput.js"
+import { shown } from "../core/Storable.js"
 import type { DeclaredQueues, DeclaredRoutes } from "../queue/settings/QueueLimits.js"
 import type { DeclaredLimit } from "../rate-limits/LimitOptions.js"
 import type { Schedule } from "../schedule/ScheduleSettings.js"
@@ -29,8 +31,18 @@ export interface TestOptions<Start> {
   /** Seals payloads, results and other values before they are stored: `seal({ keys })` of `nightshift/codec`. [none] */
   readonly codec?: Codec
   /**
-   * Whether the code of a workflow may differ from the journal of an execution. Without it, the test fails if it does, and
-   * each finished execution is replayed once to find out. Set it in tests that change the code. [false]
+   * Whether the code of a workflow may differ from the journal of an execution. Without it, the test fails if it does. Each
+   * finished execution of a workflow with promises is replayed once to find out. Set it in tests that change the code. [false]
    */
   readonly allowChanged?: boolean
+}
+
+/** Throws InvalidOptionError for values with which a test would wait forever or have no seed. */
+export const checkValues = ({ mask = [], seed = 1, slots = 1 }: TestOptions<unknown>): void => {
+  const refuse = (option: string, expected: string, value: unknown) => {
+    throw new InvalidOptionError(option, `${option} must be ${expected}, got ${shown(value)}.`)
+  }
+  if (!Number.isInteger(slots) || slots < 1) refuse("slots", "a whole number of at least 1", slots)
+  if (!Number.isFinite(seed)) refuse("seed", "a number", seed)
+  if (!Array.isArray(mask)) refuse("mask", "a list of names of fields", mask)
 }

@@ -42,7 +42,7 @@ import { callerFrames, showFrames } from "./CallerFrames.js"
 import * as Disconnectable from "./Disconnectable.js"
 import { HandlerRuns } from "./HandlerRuns.js"
 import { ReplayCheck } from "./ReplayCheck.js"
-import type { TestOptions } from "./TestOptions.js"
+import { checkValues, type TestOptions } from "./TestOptions.js"
 import { countingIn, portsOf, type TestPorts } from "./TestPorts.js"
 import { ordered, VirtualClock } from "./VirtualClock.js"
 
@@ -190,9 +190,10 @@ export const missingIn = <R>({ handlers }: TestShiftOptions<R>, declared: Declar
 
 const layerOf = <R>(options: TestShiftOptions<R>): Layer.Layer<TestServices, never, Exclude<R, TestServices>> =>
   Layer.unwrapEffect(
-    Effect.sync(() =>
-      layerOn(new VirtualClock(DateTime.toEpochMillis(DateTime.unsafeMake(options.startAt ?? 0))), options)
-    )
+    Effect.sync(() => {
+      checkValues(options)
+      return layerOn(new VirtualClock(DateTime.toEpochMillis(DateTime.unsafeMake(options.startAt ?? 0))), options)
+    })
   )
 
 const layerOn = <R>(
@@ -296,7 +297,9 @@ const layerOn = <R>(
           // As a duration it is 0.
           if (String(duration).startsWith("-"))
             throw new InvalidOptionError("duration", `duration must not be negative, got ${shown(duration)}.`)
-          return settle.pipe(Effect.zipRight(clock.adjust(wait)), Effect.zipRight(settle))
+          const until = clock.unsafeCurrentTimeMillis() + Duration.toMillis(wait)
+          const move = Effect.suspend(() => clock.setTime(Math.max(until, clock.unsafeCurrentTimeMillis())))
+          return settle.pipe(Effect.zipRight(move), Effect.zipRight(settle))
         })
 
       const nextInstant = Effect.gen(function* () {
@@ -374,7 +377,11 @@ const layerOn = <R>(
         jobs: table.all,
         stopPod,
         crashPod: Effect.suspend(() =>
-          pod.disconnect.pipe(Effect.zipRight(Effect.forkDaemon(stopPod)), Effect.zipRight(startPod))
+          pod.disconnect.pipe(
+            Effect.zipRight(runs.kill),
+            Effect.zipRight(Effect.forkDaemon(stopPod)),
+            Effect.zipRight(startPod)
+          )
         )
       }
     })

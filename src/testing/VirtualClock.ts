@@ -1,4 +1,16 @@
-import { Chunk, Clock, DateTime, Duration, Effect, type Fiber, Layer, Scheduler, type TestClock } from "effect"
+import {
+  Cause,
+  Chunk,
+  Clock,
+  DateTime,
+  Duration,
+  Effect,
+  type Fiber,
+  FiberRef,
+  Layer,
+  Scheduler,
+  type TestClock
+} from "effect"
 import type { AlarmClock } from "../core/Alarm.js"
 import { type IdleSteps, pausingIn } from "../core/Loop.js"
 import { isWatchdog } from "../core/Watchdog.js"
@@ -19,6 +31,9 @@ const longestMove = Duration.toMillis(Duration.days(5 * 366))
 export const eventLoopTurn: Effect.Effect<void> = Effect.async<void>(
   (resume) => void setImmediate(() => resume(Effect.void))
 )
+
+const isInterrupted = (fiber: Fiber.RuntimeFiber<unknown, unknown>) =>
+  !Cause.isEmpty(fiber.getFiberRef(FiberRef.interruptedCause))
 
 /** The pause of a background loop that has nothing to do. */
 interface Pause {
@@ -118,6 +133,8 @@ export class VirtualClock implements TestClock.TestClock, AlarmClock {
     }
     run.sleeping += 1
     const cancel = this.wakeAt(millis, idle, () => {
+      // The end of a test interrupts a run that was killed. Its finalizers may sleep.
+      if (run.isKilled && !isInterrupted(fiber)) return
       awake()
       wake()
     })
@@ -184,12 +201,14 @@ export class VirtualClock implements TestClock.TestClock, AlarmClock {
             "To test at a certain date, use TestShift.layer({ startAt })."
         )
       }
+      const isBackwards = instant < this.steps.now
       yield* this.settle
       while (this.nextUntil(instant) !== undefined) {
         this.steps.step()
         yield* this.settle
       }
-      this.steps.set(instant)
+      // Another move at the same time may have gone further.
+      if (isBackwards || instant > this.steps.now) this.steps.set(instant)
     })
 
   readonly adjustWith =

@@ -3,6 +3,7 @@ import type { Difference } from "../queue/workflow/ChangedCode.js"
 import type { DeferredKind, Journal, Step, StepKind } from "../queue/workflow/Execution.js"
 import * as ExitJson from "./ExitJson.js"
 import { afterThreads, quietTurns, verdictTurns } from "./Journal.js"
+import { isInside, overlaps, type Recorded, ReplayOrder } from "./ReplayOrder.js"
 
 // Detects code that does not follow its journal. The requests of Effect's fibers have no fixed order, so the rule is by
 // name: before the code starts a step that is not recorded, and before it ends, it must have requested every recorded
@@ -11,32 +12,15 @@ import { afterThreads, quietTurns, verdictTurns } from "./Journal.js"
 
 const turn = Effect.async<void>((resume) => afterThreads(() => resume(Effect.void)))
 
-/** All attempts of a recorded step. */
-interface Recorded {
-  readonly name: string
-  readonly kind: StepKind
-  readonly sequence: number
-  readonly startedAt: number
-  readonly endedAt: number
-}
-
 /** Whether the code must request a wait of this kind again. It requests the others with their step. */
 const isFollowed = (kind: DeferredKind): kind is "sleep" | "signal" | "message" | "children" =>
   kind === "sleep" || kind === "signal" || kind === "message" || kind === "children"
-
-const overlaps = (a: Recorded, b: Recorded) => a.startedAt < b.endedAt && b.startedAt < a.endedAt
-
-/** Whether a wait or an activity may have been inside this activity, whose code does not run again. */
-const isInside = (step: Recorded, activity: Recorded) =>
-  activity.kind === "run" &&
-  step.sequence < activity.sequence &&
-  step.endedAt >= activity.startedAt &&
-  step.endedAt <= activity.endedAt
 
 /** Compares what the code requests with what is recorded. */
 export class Follower {
   /** The first difference between the code and the journal. */
   difference: Difference | undefined
+  /** All attempts of a step are one. */
   private recorded: ReadonlyMap<string, Recorded> = new Map()
   private reopened: ReadonlyMap<string, number> = new Map()
   /** Activities that wait inside, and since when. They run again, and the steps recorded inside them are requested then. */
@@ -45,6 +29,8 @@ export class Follower {
   private waits: ReadonlyArray<Recorded> = []
   private readonly requested = new Set<string>()
   private requests = 0
+  /** The order of the results. */
+  readonly order = new ReplayOrder((turns, isNeeded) => this.quiet(turns, isNeeded))
 
   /** Reads the journal as it was before this run. */
   load(steps: ReadonlyArray<Step>, open: Journal["waits"]): void {
@@ -58,6 +44,7 @@ export class Follower {
         recorded.set(name, { ...first, endedAt: Math.max(first.endedAt, endedAt) })
       }
     }
+    this.order.load(steps)
     this.recorded = recorded
     this.reopened = reopened
     const last = Number.MAX_SAFE_INTEGER
@@ -107,9 +94,10 @@ export class Follower {
   }
 
   /** Whether the code may start this step, which is not recorded: the code must have requested all recorded steps. */
-  follows(name: string | undefined): Effect.Effect<boolean> {
+  follows(name: string | undefined, isFrozen = false): Effect.Effect<boolean> {
     return Effect.gen(this, function* () {
-      if (name !== undefined && this.unfinished.has(name)) return this.difference === undefined
+      if (name !== undefined && !isFrozen && this.unfinished.has(name)) return this.difference === undefined
+      yield* this.order.caughtUp()
       yield* this.quiet(verdictTurns, () => this.missing().length > 0)
       const [first] = this.missing()
       if (first !== undefined)

@@ -17,11 +17,12 @@ import { Workflows } from "../queue/workflow/Workflows.js"
 import * as Schedule from "../schedule/Schedule.js"
 import * as ActivityHeartbeat from "./ActivityHeartbeat.js"
 import * as Compensation from "./Compensation.js"
+import { CurrentRun } from "./CurrentRun.js"
 import * as Engine from "./EffectEngine.js"
 import * as ExitJson from "./ExitJson.js"
 import { isFirstRun, storedWithEnqueue } from "./Journal.js"
 import * as MessageCalls from "./MessageCalls.js"
-import { CurrentRun, Run } from "./Run.js"
+import { Run } from "./Run.js"
 
 /** Job options of the workflows' executions. */
 export interface Options
@@ -64,11 +65,19 @@ interface Registered {
 /** How long a cancel waits for the activities that run. */
 const cancelGrace = "5 seconds"
 
+/** Reports activities that did not end in time after a cancel. */
+const logInterrupted = ({ execution, running }: Run) =>
+  running.length === 0
+    ? Effect.void
+    : Effect.logWarning(
+        `execution ${execution.id} was cancelled and interrupts ${running.join(", ")}, which did not end in time: if it took effect, it is not compensated`
+      )
+
 /** Waits for a cancel, and then for the activities that run: those that end are recorded, and can be compensated. */
 const untilCancelled = (run: Run) =>
   run.cancelled.await.pipe(
     Effect.zipRight(Effect.timeoutOption(run.idle.await, cancelGrace)),
-    Effect.zipRight(run.logInterrupted)
+    Effect.zipRight(Effect.suspend(() => logInterrupted(run)))
   )
 
 /**

@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Either, Exit } from "effect"
+import { Clock, Effect, Either, Exit } from "effect"
 import * as StepName from "../core/StepName.js"
 import { jsonText } from "../core/Storable.js"
 import { limits } from "../core/StoredJob.js"
@@ -42,7 +42,8 @@ export class Run extends Journal {
   readonly follower = new Follower()
 
   private readonly steps = new Map<string, Step | NewStep>()
-  private readonly running: Array<string> = []
+  /** The activities that run. */
+  readonly running: Array<string> = []
   /** Open while no activity runs. */
   readonly idle = Effect.unsafeMakeLatch(true)
   /** Opened when the execution is cancelled during this run. */
@@ -89,7 +90,12 @@ export class Run extends Journal {
   /** Whether the code may start a step. The code of a cancelled or failed execution is only replayed. */
   private get mayStart(): boolean {
     if (this.isStopping || this.fault !== undefined || this.follower.difference !== undefined) return false
-    return this.undoing !== undefined || !(this.execution.cancelled || this.isCancelled || this.failure !== undefined)
+    return this.undoing !== undefined || !(this.isFrozen || this.isCancelled)
+  }
+
+  /** Whether this run only replays the code, to collect the compensations. */
+  private get isFrozen(): boolean {
+    return this.execution.cancelled || this.failure !== undefined
   }
 
   /** The suspension of an execution whose code does not follow its journal. */
@@ -154,24 +160,34 @@ export class Run extends Journal {
     return step === undefined ? Effect.succeed(undefined) : this.give(step)
   }
 
+  private inTurn(name: string, attempt = 1): Effect.Effect<void> {
+    return this.follower.order.inTurn({ name, attempt: this.attemptsBefore(name) + attempt }, this.isFrozen)
+  }
+
   /** Requests a step: returns its recorded exit, `start` to run it, or undefined to suspend the execution. */
   request(name: string, kind: StepKind, attempt = 1): Effect.Effect<Exit.Exit<unknown, unknown> | "start" | undefined> {
     return Effect.gen(this, function* () {
       const isUndo = this.undoing !== undefined
       if (!isUndo) yield* this.follower.request(name, kind)
       const before = yield* this.recorded(name, attempt)
-      if (before !== undefined) return this.follower.difference === undefined ? before : undefined
+      if (before !== undefined) {
+        yield* this.inTurn(name, attempt)
+        return this.follower.difference === undefined ? before : undefined
+      }
       // Even if nothing may start: a fiber that is about to register a compensation must not be interrupted first.
-      const follows = this.isStopping || isUndo || (yield* this.follower.follows(name))
+      const follows = this.isStopping || isUndo || (yield* this.follower.follows(name, this.isFrozen))
       return follows && this.mayStart ? "start" : undefined
     })
   }
 
-  /** How long the code waited for this attempt of an activity before the code interrupted it, in milliseconds. */
-  abandonedAfter(name: string, attempt: number): number | undefined {
-    const step = this.undoing === undefined ? this.recordedStep(name, attempt) : undefined
+  /** Which attempt the code interrupted in an earlier run, and after how many milliseconds: the next one if this one is done. */
+  abandonedAfter(name: string, asked: number): { readonly attempt: number; readonly millis: number } | undefined {
+    if (this.undoing !== undefined) return undefined
+    const first = this.recordedStep(name, asked)
+    const attempt = first?.outcome === "done" ? asked + 1 : asked
+    const step = this.recordedStep(name, attempt)
     if (step === undefined || !isStored(step) || !ExitJson.isAbandoned(step.exit)) return undefined
-    return step.endedAt - step.startedAt
+    return { attempt, millis: step.endedAt - step.startedAt }
   }
 
   /**
@@ -200,7 +216,7 @@ export class Run extends Journal {
   conclude(given: NewRecord, json: unknown): Effect.Effect<Exit.Exit<unknown, unknown> | undefined> {
     return Effect.gen(this, function* () {
       if (this.fault !== undefined) return undefined
-      const { name } = given
+      const { name, startedAt = yield* Clock.currentTimeMillis } = given
       const step: NewStep = {
         name,
         kind: this.undoing === undefined ? given.kind : "undo",
@@ -208,9 +224,9 @@ export class Run extends Journal {
         sequence: this.oldPlaceOf(name) ?? this.newPlace(),
         outcome: (json as { readonly _tag?: string } | undefined)?._tag === "Failure" ? "failed" : "done",
         exit: json,
-        startedAt: given.startedAt ?? (yield* Clock.currentTimeMillis)
+        startedAt
       }
-      const stored = yield* this.orStop(this.record(step, defectOf))
+      const stored = yield* this.follower.order.recorded(this.orStop(this.record(step, defectOf)))
       if (stored === undefined) return undefined
       const kept = { ...step, outcome: stored.outcome, exit: stored.exit }
       this.keep(kept)
@@ -240,15 +256,6 @@ export class Run extends Journal {
     this.isCancelled = true
     this.cancelled.unsafeOpen()
   }
-
-  /** Reports activities that did not end in time after a cancel. */
-  readonly logInterrupted = Effect.suspend(() =>
-    this.running.length === 0
-      ? Effect.void
-      : Effect.logWarning(
-          `execution ${this.execution.id} was cancelled and interrupts ${this.running.join(", ")}, which did not end in time: if it took effect, it is not compensated`
-        )
-  )
 
   /** Registers a wait, and the activity around it, which runs again when the wait has ended. */
   wait(key: string, wait: Wait, inside: string | undefined): void {
@@ -355,7 +362,9 @@ export class Run extends Journal {
       // The result of a race is recorded by the run itself, after its members.
       if (signal.startsWith("raceAll/")) {
         const result = yield* this.recorded(name)
-        if (result !== undefined && this.undoing === undefined) yield* this.follower.request(name, "signal")
+        if (result === undefined || this.undoing !== undefined) return result
+        yield* this.follower.request(name, "signal")
+        yield* this.inTurn(name)
         return result
       }
       const take = () => {
@@ -389,11 +398,3 @@ export class Run extends Journal {
 const isStored = (step: Step | NewStep): step is Step => "endedAt" in step
 
 const keyOf = (name: string, attempt: number) => `${attempt} ${name}`
-
-/** The run whose code calls the engine. */
-export class CurrentRun extends Context.Tag("nightshift/workflow/CurrentRun")<CurrentRun, Run>() {}
-
-/** The activity whose code runs. Undefined in the code of the workflow. */
-export class CurrentActivity extends Context.Reference<CurrentActivity>()("nightshift/workflow/CurrentActivity", {
-  defaultValue: (): { readonly name: string; readonly attempt: number } | undefined => undefined
-}) {}

@@ -9,7 +9,8 @@ import {
   type StreamNotFound
 } from "../queue/workflow/WorkflowErrors.js"
 import { Workflows } from "../queue/workflow/Workflows.js"
-import { CurrentActivity, CurrentRun, type Run } from "./Run.js"
+import { CurrentActivity, CurrentRun } from "./CurrentRun.js"
+import type { Run } from "./Run.js"
 import { StreamWriter } from "./StreamWriter.js"
 
 /** What an activity wrote. */

@@ -58,6 +58,16 @@ describe("testShift", () => {
     warn.mockRestore()
   })
 
+  it.each([
+    ["slots", 0, "slots must be a whole number of at least 1, got 0."],
+    ["slots", "3", 'slots must be a whole number of at least 1, got "3".'],
+    ["seed", Number.NaN, "seed must be a number, got NaN."],
+    ["mask", "password", 'mask must be a list of names of fields, got "password".']
+  ])("refuses the option %s: %s", async (option, value, message) => {
+    const options = { handlers: [reminded], [option]: value } as PromiseTestShiftOptions
+    await expect(testShift(options)).rejects.toMatchObject({ name: "InvalidOptionError", option, message })
+  })
+
   it("says that time is virtual if a handler that waits in real time is not done", async () => {
     let release = () => {}
     const waiting = remind.handle(

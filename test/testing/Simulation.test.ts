@@ -73,6 +73,19 @@ describe("a simulation", () => {
       }),
     patient
   )
+
+  it.live("refuses handlers without jobs, with which nothing could be violated", () =>
+    Effect.gen(function* () {
+      const handlers = [Handler.make(Receipt, () => Effect.void)]
+      for (const options of [
+        { seed: 1, handlers },
+        { seed: 1, handlers, jobs: 5 }
+      ])
+        expect(String(yield* Effect.flip(Effect.sandbox(Simulation.run(options))))).toMatch(
+          /Simulation needs a list of jobs for your handlers, got (undefined|5)\. Pass \{ jobs \}\./
+        )
+    })
+  )
 })
 
 describe("a request through a pod", () => {

@@ -333,3 +333,23 @@ const SlowHandler = Handler.make(Slow, () =>
     return [...instants, yield* Clock.currentTimeMillis]
   })
 )
+
+it.effect("two moves at the same time both reach their end, and never set the clock back", () => {
+  const ranAt: Array<number> = []
+  const noted = Handler.make(Tidy, () => Effect.map(Clock.currentTimeMillis, (now) => void ranAt.push(now)))
+  return Effect.gen(function* () {
+    const shift = yield* TestShift
+    const minutes = [10, 20, 30, 40, 50, 60, 70, 80, 90]
+    for (const delay of minutes) yield* Tidy.enqueue({}, { delay: `${delay} minutes` })
+    const ends = yield* Effect.forEach(
+      ["35 minutes", "95 minutes"] as const,
+      (duration) => Effect.zipRight(shift.advance(duration), Clock.currentTimeMillis),
+      { concurrency: 2 }
+    )
+    expect(ends.map((end) => end / 60_000)).toEqual([expect.any(Number), 95])
+    expect(ends[0]).toBeGreaterThanOrEqual(35 * 60_000)
+    expect(ranAt).toEqual(minutes.map((delay) => delay * 60_000))
+    yield* TestClock.setTime(60_000)
+    expect(yield* Clock.currentTimeMillis).toBe(60_000)
+  }).pipe(Effect.provide(TestShift.layer({ handlers: [noted] })))
+})

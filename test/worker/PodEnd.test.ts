@@ -71,4 +71,24 @@ describe("a pod that crashes", () => {
       expect(yield* shift.job(id)).toMatchObject({ attempt: 1, crashCount: 1 })
     }).pipe(Effect.provide(TestShift.layer({ handlers: [Handler.make(Long, () => Effect.sleep("2 hours"))] })))
   )
+
+  it.effect("runs nothing more of its handlers", () => {
+    const log: Array<string> = []
+    const sending = Handler.make(Long, () =>
+      Effect.sync(() => void log.push("begins")).pipe(
+        Effect.zipRight(Effect.sleep("10 seconds")),
+        Effect.zipRight(Effect.sync(() => void log.push("sends")))
+      )
+    )
+    return Effect.gen(function* () {
+      const shift = yield* TestShift
+      const { id } = yield* Long.enqueue({})
+      yield* shift.settle
+      yield* shift.crashPod
+      yield* shift.advance("1 minute")
+      expect([log, (yield* shift.job(id)).state]).toEqual([["begins"], "running"])
+      yield* shift.advance("2 hours")
+      expect([log, (yield* shift.job(id)).state]).toEqual([["begins", "begins", "sends"], "done"])
+    }).pipe(Effect.provide(TestShift.layer({ handlers: [sending] })))
+  })
 })

@@ -113,6 +113,22 @@ describe("compensation", () => {
     )
   })
 
+  it.effect("does not run for an activity that ends after its pod was killed, and the test ends", () => {
+    const log: Array<string> = []
+    const gate = Effect.unsafeMakeLatch()
+    return on(
+      () => Order.withCompensation(slow(log, gate.await), () => Effect.sync(() => void log.push("refund"))),
+      Effect.gen(function* () {
+        const id = yield* start()
+        yield* settle
+        yield* crash
+        yield* gate.open
+        yield* advance("1 minute")
+        assert.deepStrictEqual([log, (yield* show(id)).steps], [["charge", "charged"], []])
+      })
+    )
+  })
+
   it.effect("does not wait longer than five seconds for an activity, and reports it", () => {
     const log: Array<string> = []
     const lines: Array<string> = []

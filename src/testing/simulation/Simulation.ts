@@ -130,7 +130,10 @@ const customSetup = <R>(handlers: ReadonlyArray<Handler<R>>, options: Simulation
 
 /** Runs one seed. Never fails: violations are in the report. */
 export const run = <R = never>(options: SimulationOptions<R>): Effect.Effect<Report, never, Exclude<R, Ports>> => {
-  const { handlers, seed } = options
+  const { handlers, jobs, schedules = [], seed } = options
+  // Without jobs, nothing runs that could violate an invariant.
+  if (handlers !== undefined && typeof jobs !== "object" && (jobs !== undefined || schedules.length === 0))
+    return Effect.dieMessage(`Simulation needs a list of jobs for your handlers, got ${jobs}. Pass { jobs }.`)
   // Pods provide the Ports that handlers need, but the compiler cannot subtract them from R.
   const setup = (
     handlers === undefined ? defaultWorkload(options as SimulationOptions<never>) : customSetup(handlers, options)
