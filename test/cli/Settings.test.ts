@@ -164,19 +164,24 @@ describe("the command line", () => {
       const cwd = yield* Nightshift.folder
       const directory = join(cwd, "closed")
       mkdirSync(directory)
-      // Root may read every directory.
-      const other = process.getuid?.() === 0 ? { uid: 65534 } : {}
-      chmodSync(cwd, 0o755)
       chmodSync(directory, 0o000)
-      const refused = yield* Nightshift.run(["queues", "list"], {
-        cwd,
-        env: { NIGHTSHIFT_DIRECTORY: directory },
-        ...other
-      })
-      expect(refused).toMatchObject({
-        code: 1,
-        stderr: `nightshift: No database is configured: DATABASE_URL is not set, and this user may not read ${directory}, where an embedded PostgreSQL may run. Run the command as the user of the service, or set DATABASE_URL.\n`
-      })
+      const refused = yield* Nightshift.call(["queues", "list"], { cwd, env: { NIGHTSHIFT_DIRECTORY: directory } })
+      expect(refused.code).toBe(1)
+      // Root may read every directory.
+      if (process.getuid?.() === 0) expect(refused.stderr).toContain(`no embedded PostgreSQL runs in ${directory}`)
+      else {
+        expect(refused.stderr).toBe(
+          `nightshift: No database is configured: DATABASE_URL is not set, and this user may not read ${directory}, where an embedded PostgreSQL may run. Run the command as the user of the service, or set DATABASE_URL.\n`
+        )
+      }
+    })
+  )
+
+  it.scopedLive("starts where NODE_PG_FORCE_NATIVE is set for other programs", () =>
+    Effect.gen(function* () {
+      const cwd = yield* Nightshift.folder
+      const shown = yield* Nightshift.call(["config"], { cwd, env: { NODE_PG_FORCE_NATIVE: "1" } })
+      expect(shown).toMatchObject({ code: 0, stderr: "" })
     })
   )
 })
