@@ -772,8 +772,9 @@ func encoded(value any) (json.RawMessage, error) {
 	if unstorable.Match(sound.ReplaceAll(data, nil)) {
 		return nil, errors.New("it must not contain NUL characters or unpaired surrogates")
 	}
-	for tokens := json.NewDecoder(bytes.NewReader(data)); long.Match(data); {
-		tokens.UseNumber()
+	tokens := json.NewDecoder(bytes.NewReader(data))
+	tokens.UseNumber()
+	for mayLose := long.Match(data); mayLose; {
 		token, err := tokens.Token()
 		if err != nil {
 			break

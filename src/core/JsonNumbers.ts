@@ -32,8 +32,14 @@ const maxDigits = 100
 /** PostgreSQL's numbers have no negative zero. */
 const negativeZero = /^-0(?:\.0*)?(?:[eE].*)?$/
 
-/** Whether the number is a negative zero, which would be stored as 0. */
-export const isNegativeZero = ({ text }: LostNumber): boolean => negativeZero.test(text)
+/**
+ * Whether a result may lose what this number loses, as in a process: the sign of a zero, or digits of a fraction. A whole
+ * number may be an id.
+ */
+export const isMinor = ({ text }: LostNumber): boolean => {
+  const value = Number(text)
+  return negativeZero.test(text) || (text.includes(".") && value !== 0 && Math.abs(value) < 2 ** 53)
+}
 
 /** Whether a 64-bit float represents the written number, and PostgreSQL stores it. */
 const isKept = (text: string): boolean => {
@@ -124,6 +130,8 @@ const problemOf = (text: string): string => {
 export const reasonOf = ({ text }: LostNumber): string =>
   `${problemOf(text)}: send ${negativeZero.test(text) ? "0, or" : "it as"} a string`
 
-/** Like `reasonOf`, for JSON that a person writes in a shell, which removes plain quotes. */
-export const reasonInShell = ({ text }: LostNumber): string =>
-  `${problemOf(text)}: write ${negativeZero.test(text) ? "0" : `the JSON string '"${shown(text)}"'`}`
+/** Like `reasonOf`, for JSON that a person writes in a shell, which removes the quotes around all of it. */
+export const reasonInShell = ({ path, text }: LostNumber): string => {
+  const string = path.length === 0 ? `'"${shown(text)}"'` : `"${shown(text)}"`
+  return `${problemOf(text)}: write ${negativeZero.test(text) ? "0" : `the JSON string ${string}`}`
+}

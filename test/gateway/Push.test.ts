@@ -117,7 +117,7 @@ describe("a pushed job", () => {
         _tag: "Dead",
         error: expect.stringContaining("result.ids[1] is 9007199254740993, which a 64-bit float cannot hold")
       })
-      expect(yield* pushTo(200, '{"at":-0.0}', json)).toMatchObject({ _tag: "Done" })
+      expect(yield* pushTo(200, '{"at":-0.0,"average":33.3333333333333333}', json)).toMatchObject({ _tag: "Done" })
     })
   )
 

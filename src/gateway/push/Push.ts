@@ -79,8 +79,7 @@ const resultOf = (host: string, { body, headers, isCut, status }: Response): Out
   try {
     const text = body.toString("utf8")
     const result: unknown = JSON.parse(text)
-    // Negative zero is stored as 0, like that of a handler.
-    const lost = [...JsonNumbers.allLostIn(text)].find((number) => !JsonNumbers.isNegativeZero(number))
+    const lost = [...JsonNumbers.allLostIn(text)].find((number) => !JsonNumbers.isMinor(number))
     if (lost === undefined) return Outcome.done(result)
     return Outcome.dead(
       `${host} responded ${status}: ${JsonNumbers.fieldOf(["result", ...lost.path])} ${JsonNumbers.reasonOf(lost)}.`

@@ -75,8 +75,7 @@ const bodyOf = <A, I>(
     for (const lost of JsonNumbers.allLostIn(text)) {
       const [list, index, name, ...rest] = lost.path
       if (list !== "jobs" || typeof index !== "number" || name !== values) return yield* Body.lostNumber(lost, body)
-      // Negative zero is stored as 0, like that of a process.
-      if (faults.has(index) || JsonNumbers.isNegativeZero(lost)) continue
+      if (faults.has(index) || JsonNumbers.isMinor(lost)) continue
       faults.set(
         index,
         new InvalidJob({ index: 0, field: JsonNumbers.fieldOf([name, ...rest]), reason: JsonNumbers.reasonOf(lost) })
