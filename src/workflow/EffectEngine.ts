@@ -1,6 +1,6 @@
 import * as Workflow from "@effect/workflow/Workflow"
 import { type Encoded, makeUnsafe, type WorkflowEngine, WorkflowInstance } from "@effect/workflow/WorkflowEngine"
-import { Cause, Clock, Duration, Effect, Exit, FiberRef, Option } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, Option } from "effect"
 import type { JobKind } from "../queue/Job.js"
 import type { NewChild, Workflows } from "../queue/workflow/Workflows.js"
 import { watched } from "./ActivityHeartbeat.js"
@@ -92,11 +92,7 @@ const runActivity = (run: Run, given: Parameters<Encoded["activityExecute"]>[0],
     )
     // An interrupted activity has no result and runs again.
     if (result._tag === "Suspended" || Exit.isInterrupted(result.exit)) return result
-    const exit = yield* run.conclude({ name, kind: "run", attempt, startedAt }, ExitJson.encode(result.exit))
-    // The code interrupted it while its result was stored: it does not get the result, nor may it in a replay.
-    if (exit !== undefined && Exit.isSuccess(exit) && !Cause.isEmpty(yield* FiberRef.get(FiberRef.interruptedCause)))
-      yield* run.abandon({ name, attempt: attempt + 1, startedAt }, instance.suspended)
-    return complete(exit)
+    return complete(yield* run.conclude({ name, kind: "run", attempt, startedAt }, ExitJson.encode(result.exit)))
   })
 
 /** How much longer than before the code may wait for an activity that it interrupted in an earlier run. */
@@ -109,10 +105,11 @@ const slack = Duration.seconds(10)
 const abandonedActivity = (run: Run, given: string, asked: number) =>
   Effect.gen(function* () {
     const name = run.nameOf(given)
-    const abandoned = run.abandonedAfter(name, run.attemptOf(name, asked))
-    if (abandoned === undefined) return undefined
-    yield* run.request(name, "run", abandoned.attempt)
-    yield* Effect.sleep(Duration.sum(Duration.millis(2 * abandoned.millis), slack))
+    const attempt = run.attemptOf(name, asked)
+    const after = run.abandonedAfter(name, attempt)
+    if (after === undefined) return undefined
+    yield* run.request(name, "run", attempt)
+    yield* Effect.sleep(Duration.sum(Duration.millis(2 * after), slack))
     run.follower.difference ??= { recorded: `${name} (interrupted)`, requested: `${name} (not interrupted)` }
     return suspended
   })

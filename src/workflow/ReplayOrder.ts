@@ -46,16 +46,11 @@ export class ReplayOrder {
   constructor(private readonly quiet: (turns: number, isNeeded: () => boolean) => Effect.Effect<void>) {}
 
   load(steps: ReadonlyArray<Step>): void {
-    const interrupted = new Set(
-      steps.filter(({ exit, kind }) => kind === "run" && ExitJson.isAbandoned(exit)).map((step) => keyOf(step))
-    )
-    // The code interrupted it, perhaps while its result was stored.
-    const isLost = ({ attempt, name, outcome }: Step) =>
-      interrupted.has(keyOf({ name, attempt: outcome === "done" ? attempt + 1 : attempt }))
     this.places = steps
-      .filter((step) => {
-        const isResult = step.kind !== "undo" && step.name !== ExitJson.failureStep && !isLost(step)
-        return isResult && step.reopenedAt === undefined
+      .filter(({ exit, kind, name, reopenedAt }) => {
+        const isLost = kind === "run" && ExitJson.isAbandoned(exit)
+        const isResult = kind !== "undo" && name !== ExitJson.failureStep && !isLost
+        return isResult && reopenedAt === undefined
       })
       .sort((a, b) => a.sequence - b.sequence)
       .map((step) => ({ step, isRequested: false, isOver: false, isNext: Effect.unsafeMakeLatch() }))

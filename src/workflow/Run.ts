@@ -180,14 +180,11 @@ export class Run extends Journal {
     })
   }
 
-  /** Which attempt the code interrupted in an earlier run, and after how many milliseconds: the next one if this one is done. */
-  abandonedAfter(name: string, asked: number): { readonly attempt: number; readonly millis: number } | undefined {
-    if (this.undoing !== undefined) return undefined
-    const first = this.recordedStep(name, asked)
-    const attempt = first?.outcome === "done" ? asked + 1 : asked
-    const step = this.recordedStep(name, attempt)
+  /** How long the code waited for this attempt of an activity before the code interrupted it, in milliseconds. */
+  abandonedAfter(name: string, attempt: number): number | undefined {
+    const step = this.undoing === undefined ? this.recordedStep(name, attempt) : undefined
     if (step === undefined || !isStored(step) || !ExitJson.isAbandoned(step.exit)) return undefined
-    return { attempt, millis: step.endedAt - step.startedAt }
+    return step.endedAt - step.startedAt
   }
 
   /**

@@ -1,7 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Activity, DurableClock, DurableDeferred, Workflow } from "@effect/workflow"
-import { ConfigProvider, Effect, Either, Exit, Layer, Schedule, Schema } from "effect"
-import { DatabaseUrl } from "../../src/database/DatabaseUrl.js"
+import { ConfigProvider, Effect, Either, Layer, Schedule, Schema } from "effect"
 import { Workflows } from "../../src/queue/workflow/Workflows.js"
 import * as Nightshift from "../../src/worker/Nightshift.js"
 import { NightshiftWorkflow } from "../../src/workflow/index.js"
@@ -82,53 +81,4 @@ it.scopedLive("orders wait for an approval and for their children; a failed one 
       Effect.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["QUEUE_POLL", "100ms"]]))))
     )
   })
-)
-
-it.scopedLive("an activity that the code interrupts while its result is stored has no result in later runs", () =>
-  Effect.gen(function* () {
-    const engine = NightshiftWorkflow.make([Order])
-    const databaseUrl = yield* DatabaseUrl
-    const client = yield* TestDatabase.connection
-    const query = (sql: string) => Effect.promise(() => client.query(sql))
-    const timedOut = Effect.unsafeMakeLatch()
-    const ends: Array<string> = []
-    const code = Order.toLayer(() =>
-      Effect.gen(function* () {
-        const charge = Activity.make({ name: "charge", success: Schema.String, execute: Effect.succeed("charged") })
-        const limit = Effect.as(Effect.zipRight(Effect.sleep("300 millis"), timedOut.open), "too late")
-        const end = yield* Effect.raceFirst(charge, limit)
-        ends.push(end)
-        return [end, yield* DurableDeferred.await(Approval)]
-      })
-    )
-    const layer = code.pipe(
-      Layer.provideMerge(engine.layer),
-      Layer.provideMerge(Nightshift.layer({ handlers: engine.handlers, queues: ["default"], databaseUrl }))
-    )
-    yield* Effect.gen(function* () {
-      const payload = { id: "C", items: [] }
-      yield* query("begin; lock table nightshift.workflow_step in share row exclusive mode")
-      const execution = yield* Order.execute(payload, { discard: true })
-      yield* timedOut.await
-      yield* query("commit")
-      const workflows = yield* Workflows
-      const shown = Effect.orDie(workflows.show(execution))
-      yield* Effect.repeat(shown, { until: ({ state }) => state === "waiting", schedule: Schedule.spaced("20 millis") })
-      const { steps } = yield* shown
-      assert.deepStrictEqual(
-        steps.map(({ name, outcome }) => [name, outcome]),
-        [
-          ["charge", "done"],
-          ["charge", "failed"]
-        ]
-      )
-      const token = DurableDeferred.tokenFromExecutionId(Approval, { workflow: Order, executionId: execution })
-      yield* DurableDeferred.succeed(Approval, { token, value: "ada" })
-      assert.deepStrictEqual(yield* Effect.exit(Order.execute(payload)), Exit.succeed(["too late", "ada"]))
-      assert.deepStrictEqual(ends, ["too late", "too late"])
-    }).pipe(
-      Effect.provide(layer),
-      Effect.provide(Layer.setConfigProvider(ConfigProvider.fromMap(new Map([["QUEUE_POLL", "100ms"]]))))
-    )
-  }).pipe(Effect.provide(TestDatabase.layer))
 )
