@@ -344,7 +344,7 @@ export const make = (
     const isSecondTry = firstTry !== undefined
     const { current, superseded } = withoutSuperseded(batch)
     const ends = isSecondTry || batch.length === 1 ? current.filter((end) => !reported.has(end)) : current
-    if (whenLocked === "fail") {
+    if (whenLocked === "fail" && ends.length > 0) {
       const held = [SqlArrays.ofPlain(ends.map(({ id }) => id)), SqlArrays.ofPlain(ends.map(({ lease }) => lease))]
       yield* mapErrors(sql.unsafe(statements.lockAtOnce, held))
     }

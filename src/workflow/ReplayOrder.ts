@@ -8,6 +8,8 @@ import { quietTurns, verdictTurns } from "./Journal.js"
 // could end the code, and the fiber's step would not be undone. Some steps are not requested again, such as those inside an
 // activity. They are waited for once, for a limited time.
 
+const turn = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
+
 /** When a recorded step ran, and its place. */
 export type Recorded = Pick<Step, "name" | "kind" | "sequence" | "startedAt" | "endedAt">
 
@@ -39,8 +41,9 @@ export class ReplayOrder {
   /** All places before these are over, and requested or over. */
   private first = 0
   private firstUnrequested = 0
-  private last: Step | undefined
   private recording: Effect.Latch | undefined
+  /** Whether the code has got a result in this turn of the event loop. */
+  private hasJustGiven = false
 
   /** `quiet`: gives fibers that are about to request something some turns of the event loop, while the condition holds. */
   constructor(private readonly quiet: (turns: number, isNeeded: () => boolean) => Effect.Effect<void>) {}
@@ -88,13 +91,27 @@ export class ReplayOrder {
     })
   }
 
+  /**
+   * The code may interrupt a fiber with the result that it got before, which may be on its way through other fibers: two
+   * results never arrive in the same turn of the event loop.
+   */
+  private readonly afterLast: Effect.Effect<void> = Effect.suspend(() => {
+    if (this.hasJustGiven) return Effect.zipRight(turn, this.afterLast)
+    this.hasJustGiven = true
+    setImmediate(() => {
+      this.hasJustGiven = false
+    })
+    return Effect.void
+  })
+
   /** Waits until the code may get the result of a step. `isFrozen`: the run starts nothing, and collects compensations. */
   inTurn(asked: Pick<Step, "attempt" | "name">, isFrozen: boolean): Effect.Effect<void> {
     const place = this.named.get(keyOf(asked))
     if (place === undefined || place.isOver) return Effect.void
     const { step } = place
     // A race replaces its members, and an activity the steps inside it.
-    const isPart = ({ step: other }: Place) => step.name.startsWith("raceAll/") || isInside(other, step)
+    const isPart = ({ step: other }: Place) =>
+      step.name.startsWith("raceAll/") || (other.startedAt >= step.startedAt && isInside(other, step))
     return Effect.gen(this, function* () {
       place.isRequested = true
       if (this.lags(step.sequence)) {
@@ -102,9 +119,7 @@ export class ReplayOrder {
         yield* this.caughtUp(step.sequence, isReplaced ? quietTurns : verdictTurns)
       }
       yield* place.isNext.await
-      // The code may interrupt this fiber with the result before.
-      if (this.last !== undefined && overlaps(this.last, step)) yield* Effect.repeatN(Effect.yieldNow(), 2)
-      this.last = step
+      yield* this.afterLast
     }).pipe(
       Effect.ensuring(
         Effect.sync(() => {
@@ -121,7 +136,11 @@ export class ReplayOrder {
       const before = this.recording
       const own = Effect.unsafeMakeLatch()
       this.recording = own
-      return Effect.ensuring(before === undefined ? record : Effect.zipLeft(record, before.await), own.open)
+      return record.pipe(
+        Effect.zipLeft(before?.await ?? Effect.void),
+        Effect.zipLeft(this.afterLast),
+        Effect.ensuring(own.open)
+      )
     })
   }
 }

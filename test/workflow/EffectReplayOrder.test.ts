@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Activity } from "@effect/workflow"
 import { Effect, Schema } from "effect"
-import { advance, drain, nap, Order, on, Refused, settle, show, start } from "./EffectOrder.js"
+import { advance, drain, nap, Order, on, Refused, show, start } from "./EffectOrder.js"
 
 // A replay gives results to the code in the order in which it got them, and waits for fibers that await something of their own.
 
@@ -80,6 +80,13 @@ describe("a fiber that awaits something of its own before its activity, which is
   })
 })
 
+/** The same through other fibers: its result needs time to arrive. */
+const nested = <R>(effect: Effect.Effect<string, never, R>): Effect.Effect<string, never, R> =>
+  Array.from({ length: 8 }).reduce<Effect.Effect<string, never, R>>(
+    (inner) => Effect.map(Effect.all([inner, Effect.void], { concurrency: "unbounded" }), ([result]) => result),
+    effect
+  )
+
 it.effect("two activities that both ended have the same winner in a replay", () => {
   const gates = { a: Effect.unsafeMakeLatch(), b: Effect.unsafeMakeLatch() }
   const winners: Array<string> = []
@@ -90,12 +97,15 @@ it.effect("two activities that both ended have the same winner in a replay", () 
     () =>
       Effect.gen(function* () {
         runs += 1
-        winners.push(yield* Effect.raceFirst(gated("a"), Effect.zipRight(own(runs), gated("b"))))
+        // Begins later than the other: it cannot contain that.
+        const later = Effect.zipRight(runs === 1 ? Effect.sleep("1 second") : Effect.void, gated("a"))
+        const earlier = nested(Effect.zipRight(own(runs), gated("b")))
+        winners.push(yield* Effect.raceFirst(later, earlier))
         yield* nap("a while")
       }),
     Effect.gen(function* () {
       const id = yield* start()
-      yield* settle
+      yield* advance("1 minute")
       yield* Effect.zipRight(gates.b.open, gates.a.open)
       yield* drain
       const { steps } = yield* show(id)

@@ -119,7 +119,7 @@ const make: Effect.Effect<typeof Finalizer.Service, never, Queue | Metrics | Sco
   const warn = (ends: ReadonlyArray<AttemptEnd>, error: DatabaseError) => {
     const line = isBlocked(error)
       ? Effect.logWarning(
-          `another transaction has locked the row of job ${ends[0]?.id}: its result will be written when that transaction ends`
+          `another transaction has locked the row of job ${ends[0]?.id}, or one that its result changes: the result will be written when that transaction ends`
         )
       : lines.line(error.sqlState ?? "", clock.unsafeCurrentTimeMillis(), (more) =>
           Effect.logWarning(
