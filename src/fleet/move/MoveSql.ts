@@ -41,6 +41,11 @@ const ofExecutions = { workflow_deferred: "execution", workflow_child: "parent" 
 const dumped = (schema: string, table: string, condition: string) =>
   `select '${table}' as name, json_agg(r)::text as rows from ${schema}.${table} r where ${condition}`
 
+/** The other columns of a stored wait `d`, which are replaced until it has ended. */
+const replaced = ["waiting", "due_at", "remaining", "exit", "completed_at", "signal", "value_id"]
+  .map((column) => `${column} = case when d.completed_at is null then excluded.${column} else d.${column} end`)
+  .join(", ")
+
 /** Signals of executions that this cell does not have. */
 const stray = "d.kind in ('signal', 'value') and d.completed_at is not null"
 
@@ -198,15 +203,12 @@ export const make = (schema: string) => ({
     ])
   ) as Readonly<Record<string, string>>,
 
-  /** Stores dumped waits. A signal that this cell has received meanwhile is kept. */
+  /** Stores dumped waits. A signal that this cell has received meanwhile is kept, and further ones are numbered after all of them. */
   storeWaits: `
   insert into ${schema}.workflow_deferred as d
   select r.* from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) r
-  on conflict (execution, kind, name) do update set waiting = excluded.waiting, due_at = excluded.due_at,
-    remaining = excluded.remaining, arrived = greatest(d.arrived, excluded.arrived),
-    arrived_bytes = greatest(d.arrived_bytes, excluded.arrived_bytes), exit = excluded.exit,
-    completed_at = excluded.completed_at, signal = excluded.signal, value_id = excluded.value_id
-    where d.completed_at is null`,
+  on conflict (execution, kind, name) do update set arrived = greatest(d.arrived, excluded.arrived),
+    arrived_bytes = greatest(d.arrived_bytes, excluded.arrived_bytes), ${replaced}`,
 
   /** Waits of copies of the jobs `$1` that an interrupted move has left in queue `$2`. */
   copiedWaits: `
