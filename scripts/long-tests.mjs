@@ -4,6 +4,7 @@ export const longTests = [
   "test/cli/EffectVersion.test.ts",
   "test/cli/Fleet.test.ts",
   "test/cli/FleetMove.test.ts",
+  "test/cli/FleetMoveSignals.test.ts",
   "test/cli/Mcp.test.ts",
   "test/cli/Workflows.test.ts",
   "test/client/Endpoints.test.ts",

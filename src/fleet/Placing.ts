@@ -37,14 +37,28 @@ export const routesOf = (cells: CellsService): Effect.Effect<FleetRoutes> =>
   Effect.gen(function* () {
     const clock = yield* Effect.clock
     const known = new Map<Cell, ReadonlyArray<Route>>()
+    /** Cells whose last read failed. The log names each once per outage. */
+    const outdated = new Set<Cell>()
     const all = Effect.forEach(
       [...cells.fleet.cells.values()],
       (cell) =>
         // The caller's transaction is of one cell.
         outside(on(cells, cell)(Effect.flatMap(Routes, (routes) => routes.all))).pipe(
-          Effect.tap((found) => Effect.sync(() => known.set(cell, found))),
+          Effect.tap((found) =>
+            Effect.sync(() => {
+              known.set(cell, found)
+              outdated.delete(cell)
+            })
+          ),
           // A cell that has fallen silent does not refuse the query. Jobs of all cells wait for it.
           known.has(cell) ? (read) => Effect.timeout(Effect.disconnect(read), patience) : identity,
+          Effect.tapError(({ message }) => {
+            if (!known.has(cell) || outdated.has(cell)) return Effect.void
+            outdated.add(cell)
+            return Effect.logWarning(
+              `The routes of cell ${cell.name} cannot be read: ${message}. Jobs without a queue follow those that were read last.`
+            )
+          }),
           // Without the routes of a cell that is down, its jobs would be stored in the default cell, where no process runs them.
           Effect.orElseSucceed(() => known.get(cell) ?? [])
         ),

@@ -200,18 +200,6 @@ describe("nightshift fleet move", () => {
   )
 })
 
-/** Copies the jobs of a queue to another cell, as a move does. */
-const copyJobs = ({ query }: Effect.Effect.Success<typeof fleet>, from: string, to: string, queue: string) =>
-  Effect.gen(function* () {
-    const jobs = "select * from nightshift.job where queue = $1"
-    const waits = `select d.* from nightshift.workflow_deferred d join (${jobs}) j on j.dedupe_key = d.execution`
-    for (const [table, rows] of Object.entries({ job: jobs, workflow_deferred: waits })) {
-      const [row] = yield* query(from, `select json_agg(r)::text as rows from (${rows}) r`, [queue])
-      const copied = `json_populate_recordset(null::nightshift.${table}, $1::json)`
-      yield* query(to, `insert into nightshift.${table} select * from ${copied}`, [row?.rows])
-    }
-  })
-
 /** `nightshift jobs` in a cell. */
 const jobsCommand = ({ cwd }: Effect.Effect.Success<typeof fleet>, act: string, id: string, cell: string) =>
   Nightshift.call(["jobs", act, id, "--cell", cell], { cwd, env: {} })
@@ -260,7 +248,7 @@ describe("two commands, or one that was killed", () => {
       const main = yield* cell("main")
       const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
       yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
-      yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
+      yield* folder.copyJobs("main", "mail-2", "mail>main>mail-2")
       const other = yield* transaction("main")
       yield* run(() => other.client.query("delete from nightshift.job"))
       const going = yield* Effect.fork(call("move", "mail", "--to", "main"))
@@ -278,7 +266,7 @@ describe("two commands, or one that was killed", () => {
       const acts = ["cancel here", "cancel there", "run here", "run there", "nothing"]
       const jobs = yield* run(() => Promise.all(acts.map((who) => main.enqueue(greet, { who }, { delay: "1h" }))))
       yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
-      yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
+      yield* folder.copyJobs("main", "mail-2", "mail>main>mail-2")
       for (const [place, { id }] of jobs.entries()) {
         const [act = "", where] = acts[place]?.split(" ") ?? []
         if (where === undefined) continue
@@ -292,27 +280,6 @@ describe("two commands, or one that was killed", () => {
     })
   )
 
-  it.scopedLive("keep the signals of both cells, also if the move is undone", () =>
-    Effect.forEach(["main", "mail-2"], (to) =>
-      Effect.gen(function* () {
-        const folder = yield* fleet
-        const { call, cell, query } = folder
-        const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
-        yield* run(() => main.start(bill, { id: "one" }))
-        yield* run(() => main.execution(bill, "one").signal("approval", { by: "ada" }))
-        yield* query("main", "update nightshift.job set queue = 'bills>main>mail-2'")
-        yield* copyJobs(folder, "main", "mail-2", "bills>main>mail-2")
-        yield* run(() => target.execution(bill, "one").signal("approval", { by: "bob" }))
-        yield* run(() => main.execution(bill, "one").signal("approval", { by: "cy" }))
-        expect(yield* call("move", "bills", "--to", to)).toMatchObject({ code: 0, stderr: "" })
-        const signals = "select exit::text as exit from nightshift.workflow_deferred order by length(name), name"
-        const names = (yield* query(to, signals)).map(({ exit }) => /ada|bob|cy/.exec(exit)?.[0])
-        expect(names).toEqual(to === "main" ? ["ada", "cy", "bob"] : ["ada", "bob", "cy"])
-        expect(yield* query(to === "main" ? "mail-2" : "main", signals)).toEqual([])
-      })
-    )
-  )
-
   it.scopedLive("do not let a job be deleted in one of the cells that have it", () =>
     Effect.gen(function* () {
       const folder = yield* fleet
@@ -320,7 +287,7 @@ describe("two commands, or one that was killed", () => {
       const [main, target] = [yield* cell("main"), yield* cell("mail-2")]
       const { id } = yield* run(() => main.enqueue(greet, { who: "a" }))
       yield* query("main", "update nightshift.job set queue = 'mail>main>mail-2'")
-      yield* copyJobs(folder, "main", "mail-2", "mail>main>mail-2")
+      yield* folder.copyJobs("main", "mail-2", "mail>main>mail-2")
       for (const name of ["main", "mail-2"]) {
         const refused = yield* jobsCommand(folder, "delete", id, name)
         expect(refused.code).toBe(1)
@@ -364,7 +331,7 @@ describe("two commands, or one that was killed", () => {
       // A move to main that was interrupted when all jobs had left and the batch had not: it follows them, and both return.
       yield* query("mail-2", "update nightshift.job set queue = 'sms>mail-2>main' where queue = 'sms'")
       yield* query("mail-2", close, ["mail-2>main"])
-      yield* copyJobs(folder, "mail-2", "main", "sms>mail-2>main")
+      yield* folder.copyJobs("mail-2", "main", "sms>mail-2>main")
       yield* query("mail-2", "delete from nightshift.job where queue = 'sms>mail-2>main'")
       expect(yield* call("move", "sms", "--to", "mail-2")).toMatchObject({ code: 0, stderr: "" })
       expect([yield* query("main", open), yield* query("mail-2", open)]).toEqual([

@@ -8,6 +8,7 @@ import {
   type FleetDeclaration,
   type FleetShift,
   job,
+  type Log,
   type Shift,
   TransactionError,
   worker
@@ -25,9 +26,9 @@ const greet = job("greet", { payload: z.object({ who: z.string() }) })
 /** Nothing listens here. */
 const nowhere = "postgres://127.0.0.1:1/app"
 
-const opened = (fleet: FleetDeclaration): Effect.Effect<FleetShift, never, Scope.Scope> =>
+const opened = (fleet: FleetDeclaration, log: Log = false): Effect.Effect<FleetShift, never, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.promise(() => connect({ fleet, pool: 2, log: false })),
+    Effect.promise(() => connect({ fleet, pool: 2, log })),
     (shift) => Effect.promise(() => shift.close())
   )
 
@@ -208,7 +209,11 @@ describe("connect({ fleet })", () => {
     Effect.gen(function* () {
       const urls = yield* databases
       const host = yield* silencing(Redacted.make(urls.two))
-      const shift = yield* opened(declared({ ...urls, two: host.url }))
+      const warnings: Array<string> = []
+      const ignore = () => {}
+      const warn = (...given: ReadonlyArray<unknown>) => void warnings.push(given.join(" "))
+      const log = { debug: ignore, info: ignore, warn, error: ignore }
+      const shift = yield* opened(declared({ ...urls, two: host.url }), log)
       const { id } = yield* Effect.promise(() => shift.enqueue(greet, { who: "a" }, { queue: "letters" }))
       yield* Effect.promise(() => shift.enqueue(greet, { who: "b" }))
       // Opens the connection that reads the routes.
@@ -220,6 +225,8 @@ describe("connect({ fleet })", () => {
       })
       while (!host.unanswered().includes('"route"')) yield* Effect.promise(() => shift.enqueue(greet, { who: "c" }))
       expect(isOver).toBe(false)
+      const outages = warnings.filter((each) => each.includes("routes of cell mail"))
+      expect(outages).toEqual([expect.stringContaining("Jobs without a queue follow those that were read last")])
       yield* Effect.promise(() => shift.close().then(() => unanswered))
     })
   )

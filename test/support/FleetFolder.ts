@@ -24,7 +24,7 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
       Effect.acquireRelease(Effect.promise(open), (shift) => Effect.promise(() => shift.close()))
     const query = (cell: string, text: string, values: ReadonlyArray<unknown> = []) =>
       Effect.promise(async () => (await pools[names.indexOf(cell)]?.query(text, [...values]))?.rows ?? [])
-    /** Opens a transaction in a cell. `commitOnceAwaited` commits it as soon as another statement waits for its locks. */
+    /** Opens a transaction in a cell. `awaited` ends, and `commitOnceAwaited` commits it, as soon as another statement waits for its locks. */
     const transaction = (cell: string) =>
       Effect.map(
         Effect.acquireRelease(
@@ -41,6 +41,7 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
           const awaited = Effect.repeat(query(cell, waits), { until: (rows) => rows.length > 0 })
           return {
             client,
+            awaited,
             commitOnceAwaited: Effect.zipRight(
               awaited,
               Effect.promise(() => client.query("commit"))
@@ -56,6 +57,17 @@ export const make = (names: ReadonlyArray<string>, queues: string) =>
       text: () => readFileSync(file, "utf8"),
       query,
       transaction,
+      /** Copies the jobs of a queue to another cell, as a move does. */
+      copyJobs: (from: string, to: string, queue: string) =>
+        Effect.gen(function* () {
+          const jobs = "select * from nightshift.job where queue = $1"
+          const waits = `select d.* from nightshift.workflow_deferred d join (${jobs}) j on j.dedupe_key = d.execution`
+          for (const [table, rows] of Object.entries({ job: jobs, workflow_deferred: waits })) {
+            const [row] = yield* query(from, `select json_agg(r)::text as rows from (${rows}) r`, [queue])
+            const copied = `json_populate_recordset(null::nightshift.${table}, $1::json)`
+            yield* query(to, `insert into nightshift.${table} select * from ${copied}`, [row?.rows])
+          }
+        }),
       /** Ids of the jobs of a queue in a cell. */
       ids: (cell: string, queue: string) =>
         Effect.map(query(cell, "select id from nightshift.job where queue = $1 order by id", [queue]), (rows) =>

@@ -262,6 +262,13 @@ describe("remote workers", () => {
       yield* first.leave(about("w"))
       expect(yield* passes(20, Effect.void)).toEqual([])
       expect(yield* passes(20, claim(second))).toEqual([podIdOf(about("w"))])
+      // At once, if a process that still knows it has found its row missing.
+      yield* first.leave(about("w"))
+      expect(yield* passes(10, Effect.void)).toEqual([])
+      yield* claim(second)
+      const pods = yield* Pods
+      const present = yield* pods.present((yield* ClusterConfig).staleAfter)
+      expect(present.map(({ id }) => id)).toEqual([podIdOf(about("w"))])
     }).pipe(Effect.provide(base))
   )
 

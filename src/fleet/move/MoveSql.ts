@@ -41,13 +41,31 @@ const ofExecutions = { workflow_deferred: "execution", workflow_child: "parent" 
 const dumped = (schema: string, table: string, condition: string) =>
   `select '${table}' as name, json_agg(r)::text as rows from ${schema}.${table} r where ${condition}`
 
+/** The other columns of a stored wait `d`, which are replaced until it has ended. */
+const replaced = ["waiting", "due_at", "remaining", "exit", "completed_at", "signal", "value_id"]
+  .map((column) => `${column} = case when d.completed_at is null then excluded.${column} else d.${column} end`)
+  .join(", ")
+
+/** Waits of copies of the jobs `$1` that an interrupted move has left in queue `$2`. */
+const copiedWaits = (schema: string) => `
+  select (select json_agg(d order by execution, kind, name)::text from ${schema}.workflow_deferred d where d.execution = any(array(
+    select dedupe_key from ${schema}.job where id = any($1::uuid[]) and queue = $2 and woken is not null)))`
+
+/** Deletes the jobs `old` with all that belongs to them. */
+const gone = (schema: string) => `${WorkflowSql.forgotten(schema, "old")}, gone as (
+  delete from ${schema}.job j using old where j.id = old.id returning 1
+)`
+
 /** Signals of executions that this cell does not have. */
 const stray = "d.kind in ('signal', 'value') and d.completed_at is not null"
+
+/** The id with which signal `d` is sent to another cell. */
+const sentId = `coalesce(d.value_id, 'moved:' || d.name || ':' || ${micros("d.created_at")})`
 
 /** The parameters of complete_deferred for signals `d`. Their ids make it safe to send them twice. */
 const sendable = `select coalesce(json_agg(execution order by place), '[]')::text as executions,
     coalesce(json_agg(coalesce(signal, name) order by place), '[]')::text as names,
-    coalesce(json_agg(coalesce(value_id, 'moved:' || name || ':' || ${micros("created_at")}) order by place), '[]')::text as ids,
+    coalesce(json_agg(${sentId} order by place), '[]')::text as ids,
     coalesce(jsonb_agg(coalesce(exit, 'null') order by place), '[]')::text as exits
   from (select *, row_number() over (order by created_at, length(name), name) as place from taken) d`
 
@@ -198,20 +216,19 @@ export const make = (schema: string) => ({
     ])
   ) as Readonly<Record<string, string>>,
 
-  /** Stores dumped waits. A signal that this cell has received meanwhile is kept. */
+  /** Before dumped waits are stored: those of them that this cell has sent to the other one replace its own, under their numbers. */
+  reopenSent: `
+  update ${schema}.workflow_deferred d set completed_at = null
+  from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) r
+  where ${stray} and r.execution = d.execution and coalesce(r.signal, r.name) = coalesce(d.signal, d.name) and r.value_id = ${sentId}`,
+  /** Stores dumped waits. A signal that this cell has received meanwhile is kept, and further ones are numbered after all of them. */
   storeWaits: `
   insert into ${schema}.workflow_deferred as d
   select r.* from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) r
-  on conflict (execution, kind, name) do update set waiting = excluded.waiting, due_at = excluded.due_at,
-    remaining = excluded.remaining, arrived = greatest(d.arrived, excluded.arrived),
-    arrived_bytes = greatest(d.arrived_bytes, excluded.arrived_bytes), exit = excluded.exit,
-    completed_at = excluded.completed_at, signal = excluded.signal, value_id = excluded.value_id
-    where d.completed_at is null`,
+  on conflict (execution, kind, name) do update set arrived = greatest(d.arrived, excluded.arrived),
+    arrived_bytes = greatest(d.arrived_bytes, excluded.arrived_bytes), ${replaced}`,
 
-  /** Waits of copies of the jobs `$1` that an interrupted move has left in queue `$2`. */
-  copiedWaits: `
-  select json_agg(d)::text as rows from ${schema}.workflow_deferred d where d.execution = any(array(
-    select dedupe_key from ${schema}.job where id = any($1::uuid[]) and queue = $2 and woken is not null))`,
+  copiedWaits: `${copiedWaits(schema)} as rows`,
   /** Signals among dumped waits that this cell does not have: both cells have received some since a copy was made. */
   unknownSignals: `
   with taken as (
@@ -238,19 +255,19 @@ export const make = (schema: string) => ({
   ${sendable}`,
   send: `
   select count(*)::int as sent from ${schema}.complete_deferred(array(select json_array_elements_text($1::json)),
-    array(select json_array_elements_text($2::json)), array(select json_array_elements_text($3::json)), $4::jsonb, $5::float8)`,
+    array(select json_array_elements_text($2::json)), array(select json_array_elements_text($3::json)), $4::jsonb, $5::float8)
+  where outcome in ('completed', 'appended')`,
 
-  /** Deletes jobs with all that belongs to them. */
-  remove: `
-  with old as materialized (
+  remove: `with old as materialized (
     select id, woken, dedupe_key from ${schema}.job where id = any($1::uuid[])
-  ), ${WorkflowSql.forgotten(schema, "old")}, gone as (
-    delete from ${schema}.job j using old where j.id = old.id returning 1
-  )
-  select count(*)::int as jobs from gone`,
-
-  /** Copies of the jobs `$1` that an interrupted move has left in queue `$2`. */
-  copies: `select id from ${schema}.job where id = any($1::uuid[]) and queue = $2`,
+  ), ${gone(schema)} select count(*)::int as jobs from gone`,
+  /**
+   * Deletes copies of the jobs `$1` in queue `$2` if their waits are `$3`, and returns whether they are. One statement: a signal
+   * that it does not see is not deleted.
+   */
+  removeCopies: `with waits as materialized (${copiedWaits(schema)} is not distinct from $3 as same), old as materialized (
+    select id, woken, dedupe_key from ${schema}.job, waits where id = any($1::uuid[]) and queue = $2 and same
+  ), ${gone(schema)} select same from waits`,
 
   /** Which of the jobs `$1` are here. */
   present: `select id from ${schema}.job where id = any($1::uuid[])`,

@@ -233,6 +233,7 @@ const copy = (from: Side, to: Side, held: string, jobs: ReadonlyArray<Locked>, t
               .jobs
           else if (name !== "workflow_deferred") yield* target.rows(target.sql.store[name] ?? "", [rows])
           else {
+            yield* target.rows(target.sql.reopenSent, [rows])
             yield* target.rows(target.sql.storeWaits, [rows])
             yield* sendUnknown(to, rows)
           }
@@ -339,20 +340,18 @@ export const back = (from: Side, to: Side, way: Way) =>
     for (;;) {
       const next = yield* source.rows<{ id: JobId }>(source.sql.next, [held, step.jobs, Number.MAX_SAFE_INTEGER])
       if (next.length === 0) return
-      const waits = yield* target.first<{ rows: string | null }>(target.sql.copiedWaits, [
-        uuids(next.map(({ id }) => id)),
-        held
-      ])
-      if (waits.rows !== null) yield* source.durably(sendUnknown(from, waits.rows))
       yield* source.durably(
         Effect.gen(function* () {
           // Another command may be moving them: without the locks, this one would delete copies whose jobs it has deleted here.
           const locked = yield* lockJobs(source, uuids(next.map(({ id }) => id)), held)
           const ids = uuids(locked.map(({ id }) => id))
-          const copies = yield* outside(target.rows<{ id: JobId }>(target.sql.copies, [ids, held]))
+          const { rows } = yield* outside(target.first<{ rows: string | null }>(target.sql.copiedWaits, [ids, held]))
+          // Committed before the copies are deleted, in the next round.
+          if (rows !== null && (yield* sendUnknown(from, rows)) > 0) return
+          const deleted = target.first<{ same: boolean }>(target.sql.removeCopies, [ids, held, rows])
           // The copies first: afterwards only one cell has these jobs.
-          yield* target.durably(target.rows(target.sql.remove, [uuids(copies.map(({ id }) => id))]))
-          yield* source.rows(source.sql.unhold, [ids, held, way.queue])
+          const { same } = yield* target.durably(Effect.zipRight(lockJobs(target, ids, held), deleted))
+          if (same) yield* source.rows(source.sql.unhold, [ids, held, way.queue])
         })
       )
     }

@@ -341,6 +341,8 @@ const make = Effect.gen(function* () {
         }
         yield* heard(id)
         yield* entry.ready
+        // It has left through another process.
+        if (Number.isFinite(entry.worker.missedAt)) yield* newcomers.submit({ worker: entry.worker, serves })
         return entry.worker
       }),
     heard,
