@@ -116,7 +116,7 @@ describe("a job whose row another transaction has locked", () => {
       expect(ends.map(({ became }) => became)).toEqual(["done", "done", "done"])
       expect(yield* states).toEqual(["done", "done", "done"])
       expect(said.filter((line) => line.includes("lock"))).toEqual([
-        `another transaction has locked the row of job ${locked.id}: its result will be written when that transaction ends`
+        `another transaction has locked the row of job ${locked.id}, or one that its result changes: the result will be written when that transaction ends`
       ])
     }).pipe(Effect.provide(house))
   )
