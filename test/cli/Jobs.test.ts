@@ -69,7 +69,7 @@ describe("nightshift enqueue", () => {
       const lost = yield* run("enqueue", "greet", "--force", "--payload", '{"ids":[1,9007199254740993]}')
       expect(lost.code).not.toBe(0)
       expect(lost.stderr).toContain(
-        "--payload has a number at ids[1] that is 9007199254740993, which a 64-bit float cannot hold (it would arrive as 9007199254740992): write the JSON string \"9007199254740993\"."
+        '--payload has a number at ids[1] that is 9007199254740993, which a 64-bit float cannot hold (it would arrive as 9007199254740992): write the JSON string "9007199254740993".'
       )
     })
   )
