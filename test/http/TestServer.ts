@@ -99,8 +99,10 @@ export const ask = (url: string, method: string, asked: Asked): Promise<Answer> 
         ...headers
       }
     })
+    let isAnswered = false
     request.on("error", (error: NodeJS.ErrnoException) => {
-      // A server closes an idle connection even if a request is on its way to it.
+      // A server closes an idle connection even if a request is on its way to it, and one whose request it refused early.
+      if (isAnswered) return
       if (request.reusedSocket && error.code === "ECONNRESET") resolve(ask(url, method, asked))
       else reject(error)
     })
@@ -109,7 +111,9 @@ export const ask = (url: string, method: string, asked: Asked): Promise<Answer> 
       if (!socket.listeners("error").includes(ignore)) socket.on("error", ignore)
     })
     request.on("response", (response) => {
+      isAnswered = true
       const chunks: Array<Buffer> = []
+      response.on("error", reject)
       response.on("data", (chunk) => chunks.push(chunk))
       response.on("end", () => {
         const text = Buffer.concat(chunks).toString()
