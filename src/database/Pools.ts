@@ -170,7 +170,9 @@ export const open = (
   url: Redacted.Redacted,
   config: typeof DatabaseConfig.Service,
   listener: StatementListener,
-  writes: WriteHealth
+  writes: WriteHealth,
+  /** Whether the address may lead to several servers at a time. */
+  isShared = false
 ): Effect.Effect<Pools, never, Scope.Scope> =>
   Effect.gen(function* () {
     const runtime = yield* Effect.runtime<never>()
@@ -183,6 +185,7 @@ export const open = (
       program: new Set<ServerConnection.ServerConnection>()
     }
     const startup = Startup.make(url, config, (server, restarted) => {
+      if (isShared && !restarted) return
       if (restarted) log(Effect.logInfo(`PostgreSQL was restarted (${server}): closing older connections`))
       else warn(`the address of PostgreSQL now reaches a different server (${server}): closing older connections`)
       for (const connection of [...connections.ours, ...connections.program]) {

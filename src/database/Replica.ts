@@ -55,6 +55,7 @@ const identity = `${ServerIdentity.cluster} as cluster, ${ServerIdentity.express
 
 const ofPrimary = `
   select ${identity}, ${bytes("pg_catalog.pg_current_wal_lsn()")} as position,
+    ${bytes("pg_catalog.pg_current_wal_insert_lsn()")} as inserted,
     extract(epoch from pg_catalog.clock_timestamp())::float8 as seconds`
 
 const ofReplica = `
@@ -66,6 +67,8 @@ interface PrimaryRow {
   readonly cluster: string
   readonly server: string
   readonly position: number
+  /** The same with commits that do not wait for the disk. */
+  readonly inserted: number
   /** The primary's time. */
   readonly seconds: number
 }
@@ -118,7 +121,7 @@ export const make = (
 ): Effect.Effect<Replica, never, Scope.Scope> =>
   Effect.gen(function* () {
     const sizes = { pool: Math.min(poolSize, config.pool), handlerPool: 1 }
-    const pools = yield* Pools.open(anySession(url), { ...config, ...sizes }, () => {}, new WriteHealth())
+    const pools = yield* Pools.open(anySession(url), { ...config, ...sizes }, () => {}, new WriteHealth(), true)
     const sql = yield* PooledClient.make(pools.own)
     const onReplica = Transaction.run(sql)
     const onPrimary = Transaction.run(primary)
@@ -171,8 +174,8 @@ export const make = (
       const asked = writes
       return included === asked
         ? Effect.void
-        : Effect.map(askPrimary, ({ position }) => {
-            wanted = Math.max(wanted, position)
+        : Effect.map(askPrimary, ({ inserted }) => {
+            wanted = Math.max(wanted, inserted)
             included = Math.max(included, asked)
           })
     })

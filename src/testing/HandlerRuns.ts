@@ -1,7 +1,7 @@
 import { Clock, Effect, type Fiber, FiberRef } from "effect"
 import type { JobId } from "../core/Ids.js"
 import type { Handler } from "../handlers/Handler.js"
-import { areThreadsAwaited } from "../workflow/Journal.js"
+import { areTurnsAwaited } from "../workflow/Journal.js"
 
 // A handler that awaits a promise, a socket or a real timer needs real time, so the virtual clock must not advance
 // meanwhile. A run counts as waiting for real time while none of its fibers sleeps on the virtual clock.
@@ -74,7 +74,7 @@ export class HandlerRuns {
   realTime(): Effect.Effect<void> | undefined {
     if (this.running.size === 0) return undefined
     // However slow the machine is: these turns decide whether the code of a workflow counts as changed.
-    if (areThreadsAwaited()) return realMillisecond
+    if (areTurnsAwaited()) return realMillisecond
     // The fiber of an interrupted run ends without telling so above.
     for (const run of this.running) if (run.fiber.unsafePoll() !== null) this.running.delete(run)
     const waiting = [...this.running].filter(({ given, sleeping }) => sleeping === 0 && given < maxRunMillis)

@@ -84,11 +84,12 @@ export class Follower {
   /** Gives fibers that are about to request something a few turns of the event loop, while the condition holds. */
   quiet(turns = quietTurns, isNeeded: () => boolean = () => true): Effect.Effect<void> {
     return Effect.gen(this, function* () {
-      let seen = this.requests
+      const progress = () => this.requests + this.order.given
+      let seen = progress()
       for (let quiet = 0; quiet < turns && isNeeded(); quiet += 1) {
         yield* turn
-        if (this.requests !== seen) quiet = -1
-        seen = this.requests
+        if (progress() !== seen) quiet = -1
+        seen = progress()
       }
     })
   }

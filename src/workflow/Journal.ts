@@ -31,21 +31,25 @@ const nothing = new Uint8Array()
 /** Calls back when no promise is ready. Far cheaper than a turn of the event loop, and enough for code that awaits only steps. */
 export const afterPromises = (callback: () => void): void => queueMicrotask(() => process.nextTick(callback))
 
-let threadTurns = 0
+let turns = 0
 
-/** Calls back after a turn of the event loop and of its threads, in which @effect/workflow computes the id of a child. */
-export const afterThreads = (callback: () => void): void => {
-  threadTurns += 1
-  void crypto.subtle.digest("SHA-256", nothing).then(() =>
-    setImmediate(() => {
-      threadTurns -= 1
-      callback()
-    })
-  )
+const counted = (wait: (callback: () => void) => void, callback: () => void): void => {
+  turns += 1
+  wait(() => {
+    turns -= 1
+    callback()
+  })
 }
 
+/** Calls back after a turn of the event loop. */
+export const afterTurn = (callback: () => void): void => counted(setImmediate, callback)
+
+/** Calls back after a turn of the event loop and of its threads, in which @effect/workflow computes the id of a child. */
+export const afterThreads = (callback: () => void): void =>
+  counted((next) => void crypto.subtle.digest("SHA-256", nothing).then(() => setImmediate(next)), callback)
+
 /** Whether code of this process is given such a turn. */
-export const areThreadsAwaited = (): boolean => threadTurns > 0
+export const areTurnsAwaited = (): boolean => turns > 0
 
 /** Whether this is the first run of the execution, which has no journal to read. */
 export const isFirstRun = ({ crashed, woken }: ClaimedExecution, attempt: number): boolean =>

@@ -1,14 +1,14 @@
 import { Effect } from "effect"
 import type { Step } from "../queue/workflow/Execution.js"
 import * as ExitJson from "./ExitJson.js"
-import { quietTurns, verdictTurns } from "./Journal.js"
+import { afterTurn, quietTurns, verdictTurns } from "./Journal.js"
 
 // A replay gives recorded results to the code in the order in which the code got them, so that a race has the same winner. A
 // fiber may request its step later than others, because it awaits something of its own before. The others wait for it: they
 // could end the code, and the fiber's step would not be undone. Some steps are not requested again, such as those inside an
 // activity. They are waited for once, for a limited time.
 
-const turn = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
+const turn = Effect.async<void>((resume) => afterTurn(() => resume(Effect.void)))
 
 /** When a recorded step ran, and its place. */
 export type Recorded = Pick<Step, "name" | "kind" | "sequence" | "startedAt" | "endedAt">
@@ -42,8 +42,12 @@ export class ReplayOrder {
   private first = 0
   private firstUnrequested = 0
   private recording: Effect.Latch | undefined
+  /** Number of results that the code has got in this run. */
+  given = 0
   /** Whether the code has got a result in this turn of the event loop. */
   private hasJustGiven = false
+  /** When the step of that result ended. */
+  private lastEnd = Number.NEGATIVE_INFINITY
 
   /** `quiet`: gives fibers that are about to request something some turns of the event loop, while the condition holds. */
   constructor(private readonly quiet: (turns: number, isNeeded: () => boolean) => Effect.Effect<void>) {}
@@ -92,17 +96,22 @@ export class ReplayOrder {
   }
 
   /**
-   * The code may interrupt a fiber with the result that it got before, which may be on its way through other fibers: two
-   * results never arrive in the same turn of the event loop.
+   * The code may interrupt a fiber with the result that it got before, which may be on its way through other fibers: results of
+   * steps that ran at the same time never arrive in the same turn of the event loop.
    */
-  private readonly afterLast: Effect.Effect<void> = Effect.suspend(() => {
-    if (this.hasJustGiven) return Effect.zipRight(turn, this.afterLast)
-    this.hasJustGiven = true
-    setImmediate(() => {
-      this.hasJustGiven = false
+  private afterLast(startedAt: number, endedAt: number): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      if (this.hasJustGiven && startedAt <= this.lastEnd)
+        return Effect.zipRight(turn, this.afterLast(startedAt, endedAt))
+      this.lastEnd = endedAt
+      this.given += 1
+      this.hasJustGiven = true
+      setImmediate(() => {
+        this.hasJustGiven = false
+      })
+      return Effect.void
     })
-    return Effect.void
-  })
+  }
 
   /** Waits until the code may get the result of a step. `isFrozen`: the run starts nothing, and collects compensations. */
   inTurn(asked: Pick<Step, "attempt" | "name">, isFrozen: boolean): Effect.Effect<void> {
@@ -111,7 +120,8 @@ export class ReplayOrder {
     const { step } = place
     // A race replaces its members, and an activity the steps inside it.
     const isPart = ({ step: other }: Place) =>
-      step.name.startsWith("raceAll/") || (other.startedAt >= step.startedAt && isInside(other, step))
+      step.name.startsWith("raceAll/") ||
+      ((other.kind !== "run" || other.startedAt >= step.startedAt) && isInside(other, step))
     return Effect.gen(this, function* () {
       place.isRequested = true
       if (this.lags(step.sequence)) {
@@ -119,7 +129,7 @@ export class ReplayOrder {
         yield* this.caughtUp(step.sequence, isReplaced ? quietTurns : verdictTurns)
       }
       yield* place.isNext.await
-      yield* this.afterLast
+      yield* this.afterLast(step.startedAt, step.endedAt)
     }).pipe(
       Effect.ensuring(
         Effect.sync(() => {
@@ -131,14 +141,14 @@ export class ReplayOrder {
   }
 
   /** Records a step that ends now. The code gets its result after those of steps that ended before, as in a replay. */
-  recorded<A, E, R>(record: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+  recorded<A, E, R>(startedAt: number, record: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
       const before = this.recording
       const own = Effect.unsafeMakeLatch()
       this.recording = own
       return record.pipe(
         Effect.zipLeft(before?.await ?? Effect.void),
-        Effect.zipLeft(this.afterLast),
+        Effect.zipLeft(Effect.clockWith((clock) => this.afterLast(startedAt, clock.unsafeCurrentTimeMillis()))),
         Effect.ensuring(own.open)
       )
     })

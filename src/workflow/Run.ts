@@ -223,7 +223,7 @@ export class Run extends Journal {
         exit: json,
         startedAt
       }
-      const stored = yield* this.follower.order.recorded(this.orStop(this.record(step, defectOf)))
+      const stored = yield* this.follower.order.recorded(startedAt, this.orStop(this.record(step, defectOf)))
       if (stored === undefined) return undefined
       const kept = { ...step, outcome: stored.outcome, exit: stored.exit }
       this.keep(kept)

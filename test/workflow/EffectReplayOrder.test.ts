@@ -120,3 +120,24 @@ it.effect("two activities that both ended have the same winner in a replay", () 
     })
   )
 })
+
+it.effect("four hundred results at a time do not make a fiber that waits for them count as changed", () => {
+  let runs = 0
+  const one = (_: unknown, place: number) =>
+    Activity.make({ name: `one ${place}`, success: Schema.Number, execute: Effect.succeed(place) })
+  return on(
+    () => {
+      runs += 1
+      const many = Effect.all(Array.from({ length: 400 }, one), { concurrency: "unbounded" })
+      const last = Activity.make({ name: "last", success: Schema.Number, execute: Effect.succeed(1) })
+      return Effect.all([Effect.zipRight(Effect.zipRight(many, last), nap("after")), nap("beside")], {
+        concurrency: "unbounded"
+      })
+    },
+    Effect.gen(function* () {
+      const id = yield* start()
+      yield* drain
+      assert.deepStrictEqual([runs > 1, (yield* show(id)).state], [true, "done"])
+    })
+  )
+})

@@ -59,8 +59,10 @@ const gone = (schema: string) => `${WorkflowSql.forgotten(schema, "old")}, gone 
 /** Signals of executions that this cell does not have. */
 const stray = "d.kind in ('signal', 'value') and d.completed_at is not null"
 
-/** The id with which signal `d` is sent to another cell. */
-const sentId = `coalesce(d.value_id, 'moved:' || d.name || ':' || ${micros("d.created_at")})`
+/** The id with which a signal is sent to another cell. */
+const sentIdOf = (row: string) =>
+  `coalesce(${row}.value_id, 'moved:' || ${row}.name || ':' || ${micros(`${row}.created_at`)})`
+const sentId = sentIdOf("d")
 
 /** The parameters of complete_deferred for signals `d`. Their ids make it safe to send them twice. */
 const sendable = `select coalesce(json_agg(execution order by place), '[]')::text as executions,
@@ -220,7 +222,9 @@ export const make = (schema: string) => ({
   reopenSent: `
   update ${schema}.workflow_deferred d set completed_at = null
   from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) r
-  where ${stray} and r.execution = d.execution and coalesce(r.signal, r.name) = coalesce(d.signal, d.name) and r.value_id = ${sentId}`,
+  where ${stray} and r.execution = d.execution and coalesce(r.signal, r.name) = coalesce(d.signal, d.name) and r.value_id = ${sentId}
+    and exists (select from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) own
+      where (own.execution, own.kind, own.name) = (d.execution, d.kind, d.name))`,
   /** Stores dumped waits. A signal that this cell has received meanwhile is kept, and further ones are numbered after all of them. */
   storeWaits: `
   insert into ${schema}.workflow_deferred as d
@@ -234,7 +238,8 @@ export const make = (schema: string) => ({
   with taken as (
     select d.* from json_populate_recordset(null::${schema}.workflow_deferred, $1::json) d where ${stray} and not exists (
       select from ${schema}.workflow_deferred o
-      where o.execution = d.execution and o.kind = d.kind and o.name = d.name and o.completed_at = d.completed_at)
+      where o.execution = d.execution and (o.kind = d.kind and o.name = d.name and o.completed_at = d.completed_at
+        or o.kind in ('signal', 'value') and coalesce(o.signal, o.name) = coalesce(d.signal, d.name) and d.value_id = ${sentIdOf("o")}))
   )
   ${sendable}`,
 
