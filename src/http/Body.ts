@@ -35,11 +35,15 @@ const alreadyRead = () =>
       "Another handler of this process has already read the body. Mount Mission Control in front of body parsers such as express.json()."
   })
 
+const wasRead = ({ source }: HttpServerRequest.HttpServerRequest): boolean =>
+  source instanceof Readable ? source.readableEnded : (source as Request).bodyUsed
+
 /** The body of a request, whichever server received it. */
-const sourceOf = ({ source }: HttpServerRequest.HttpServerRequest): Effect.Effect<Source, BadRequest> => {
-  if (source instanceof Readable) return source.readableEnded ? alreadyRead() : Effect.succeed(source)
-  const { body, bodyUsed } = source as Request
-  if (bodyUsed) return alreadyRead()
+const sourceOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Source, BadRequest> => {
+  if (wasRead(request)) return alreadyRead()
+  const { source } = request
+  if (source instanceof Readable) return Effect.succeed(source)
+  const { body } = source as Request
   return Effect.succeed(body === null ? Readable.from([]) : Readable.fromWeb(body as ReadableStream))
 }
 
@@ -133,13 +137,19 @@ export const decoded = <A, I>(
 ): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
   Effect.flatMap(json(request, maxBytes), (body) => decodedJson(body, schema))
 
+/** Whether another handler has looked for a body, and there is none. */
+const isReadWithoutBody = (request: HttpServerRequest.HttpServerRequest): boolean =>
+  wasRead(request) &&
+  request.headers["transfer-encoding"] === undefined &&
+  !(Number(request.headers["content-length"]) > 0)
+
 /** Like `decoded`, for a body that may be omitted. Without one, returns what the schema makes of `{}`. */
 export const decodedIfAny = <A, I>(
   request: HttpServerRequest.HttpServerRequest,
   schema: Schema.Schema<A, I>,
   maxBytes: number
 ): Effect.Effect<A, BadRequest | BodyTooLarge | ContentTypeRefused | RequestTimedOut> =>
-  Effect.flatMap(bytes(request, maxBytes), (given) =>
+  Effect.flatMap(isReadWithoutBody(request) ? Effect.succeed(Buffer.alloc(0)) : bytes(request, maxBytes), (given) =>
     Effect.flatMap(
       given.length === 0
         ? Effect.succeed({})

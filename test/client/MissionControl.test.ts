@@ -237,6 +237,11 @@ describe("missionControl, as a middleware of Node.js", () => {
           status: 400,
           json: { error: { message: expect.stringContaining("in front of") } }
         })
+        // There was nothing to read: it gets as far as the limit, which does not exist.
+        const path = "/ops/api/v1/limits/none/drain"
+        expect((await ask(`${url}${path}`, "POST", { headers: ownPage })).json).toMatchObject({
+          error: { message: expect.not.stringContaining("in front of") }
+        })
       }
     )
   })
