@@ -3,61 +3,8 @@ import { Duration, Effect, Fiber, Option, Redacted, Schedule } from "effect"
 import { digestOf } from "../../src/database/SubjectText.js"
 import { Queue } from "../../src/queue/Queue.js"
 import * as RawClient from "../support/RawClient.js"
-import { type Answer, adminToken, backends, onSharedServers, TestServer, viewerToken } from "./TestServer.js"
-
-interface Job {
-  readonly id: string
-  readonly lease: string
-  readonly deadline: string
-  readonly attempt: number
-  readonly payload: unknown
-  readonly meta: unknown
-}
-
-const worker = { id: "one", name: "shouter", runtime: "python 3.12", host: "box", pid: 7 }
-const plain = { worker, queues: ["default"], kinds: ["plain"] }
-
-const jobsOf = ({ json }: Answer): ReadonlyArray<Job> => (json as { readonly jobs: ReadonlyArray<Job> }).jobs
-
-const post = (call: string, json: unknown) =>
-  Effect.flatMap(TestServer, ({ admin }) => admin("POST", `/api/v1/work/${call}`, { json }))
-
-const enqueue = (payload: unknown, more: object = {}) =>
-  Effect.gen(function* () {
-    const { admin } = yield* TestServer
-    const answer = yield* admin("POST", "/api/v1/jobs", { json: { kind: "plain", payload, ...more } })
-    return (answer.json as { readonly id: string }).id
-  })
-
-const stored = (id: string) =>
-  Effect.flatMap(TestServer, ({ admin }) => Effect.map(admin("GET", `/api/v1/jobs/${id}`), ({ json }) => json))
-
-const claimOne = (by: object = worker, queue = "default") =>
-  Effect.flatMap(post("claim", { ...plain, queues: [queue], worker: by, waitSeconds: 20 }), (answer) => {
-    const [job] = jobsOf(answer)
-    return job === undefined ? Effect.dieMessage(answer.text) : Effect.succeed(job)
-  })
-
-/** Requests for jobs of one queue, so that tests can share a server. */
-const workOf = (queue: string) => ({
-  enqueue: (payload: unknown) => enqueue(payload, { queue }),
-  claimOne: (by: object = worker) => claimOne(by, queue)
-})
-
-/** The same with numbers of other languages, which JavaScript cannot write: strings like `number 1e400` become them. */
-const postNumbers = (call: string, json: object) =>
-  Effect.flatMap(TestServer, ({ admin }) => {
-    const body = JSON.stringify(json).replace(/"number ([^"]+)"/g, "$1")
-    return admin("POST", `/api/v1/work/${call}`, { body, headers: { "content-type": "application/json" } })
-  })
-
-const finish = (job: Job, end: object, by: object = worker) =>
-  post("finish", { worker: by, jobs: [{ id: job.id, lease: job.lease, ...end }] })
-
-const heartbeat = (job: Job, more: object = {}) =>
-  post("heartbeat", { worker, jobs: [{ id: job.id, lease: job.lease, ...more }] })
-
-const lost = { jobs: [{ status: null, error: { tag: "LeaseLost", message: expect.stringContaining("Discard it") } }] }
+import { adminToken, backends, onSharedServers, TestServer, viewerToken } from "./TestServer.js"
+import { claimOne, enqueue, finish, heartbeat, jobsOf, lost, plain, post, stored, worker, workOf } from "./WorkCalls.js"
 
 onSharedServers(backends, "work over HTTP", (it) => {
   it.effect.each([
@@ -191,61 +138,6 @@ onSharedServers(backends, "work over HTTP", (it) => {
       expect((yield* finish(job, end)).json).toMatchObject({ jobs: [{ status: "dead", error: null }] })
       expect(yield* stored(id)).toMatchObject({ lastError: "a\ufffdb" })
       expect((yield* admin("GET", `/api/v1/jobs/${id}/logs`)).text).toContain("xxxx")
-    })
-  )
-
-  it.effect("fails only the job whose result has a number that cannot be stored", () =>
-    Effect.gen(function* () {
-      const { claimOne, enqueue } = workOf("numbers-of-results")
-      const results = [{ ids: [1, "number 9007199254740993"] }, { at: "number -0.0" }, "number 1e400", "fine"]
-      const ends = yield* Effect.forEach(results, (result) =>
-        Effect.gen(function* () {
-          yield* enqueue(1)
-          const { id, lease } = yield* claimOne()
-          return { id, lease, outcome: "done", result }
-        })
-      )
-      const answer = yield* postNumbers("finish", { worker, jobs: ends })
-      expect(answer.json).toMatchObject({ jobs: ["dead", "done", "dead", "done"].map((status) => ({ status })) })
-      const error = "its result.ids[1] is 9007199254740993, which a 64-bit float cannot hold"
-      expect(yield* stored(ends[0]?.id ?? "")).toMatchObject({
-        reason: "rejected",
-        lastError: expect.stringContaining(error)
-      })
-      expect(yield* stored(ends[1]?.id ?? "")).toMatchObject({ result: { at: 0 } })
-    })
-  )
-
-  it.effect("keeps the jobs of a heartbeat in which a progress has a number that cannot be stored", () =>
-    Effect.gen(function* () {
-      const { claimOne, enqueue } = workOf("numbers-of-progress")
-      const { admin } = yield* TestServer
-      const [bad, good] = [yield* enqueue(1), yield* enqueue(2)]
-      const [first, second] = [yield* claimOne(), yield* claimOne()]
-      yield* admin("POST", `/api/v1/jobs/${good}/cancel`)
-      const beats = [
-        { id: first.id, lease: first.lease, progress: { id: "number 9007199254740993" } },
-        { id: second.id, lease: second.lease, progress: "number -0" }
-      ]
-      const message = expect.stringContaining("progress.id is 9007199254740993, which a 64-bit float cannot hold")
-      expect((yield* postNumbers("heartbeat", { worker, jobs: beats })).json).toMatchObject({
-        jobs: [
-          { id: bad, error: { tag: "InvalidJob", message } },
-          { id: good, error: null }
-        ],
-        stop: [{ id: good, reason: "cancelled" }]
-      })
-      expect(yield* stored(good)).toMatchObject({ progress: 0 })
-    })
-  )
-
-  it.effect("refuses other numbers that a 64-bit float cannot hold", () =>
-    Effect.gen(function* () {
-      const end = { id, lease: id, outcome: "snooze", afterSeconds: "number 1.00000000000000001" }
-      expect(yield* postNumbers("finish", { worker, jobs: [end] })).toMatchObject({
-        status: 400,
-        json: { error: { field: "jobs[0].afterSeconds" } }
-      })
     })
   )
 
